@@ -72,7 +72,7 @@ class BeliefCollector:
         if self._error is not None or not may_hold(part.id, self._points, first=True):
             return
         beliefs = Beliefs.of(part)
-        if not len(beliefs.index):
+        if not len(beliefs.index):  # also of a summary: then nothing is missing but snapshots
             return
         try:
             require_cells(self._run, part.rows(["event"])["event"])

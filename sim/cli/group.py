@@ -19,7 +19,10 @@ AFTER_INTERRUPT = {
     "report": "the event log and the last complete report are unchanged",
     "paper": "finished studies and chunks are kept; repeat the command to resume",
 }
-"""State after Ctrl-C of commands that may have written files; the others write one file, atomically, at the end."""
+"""State after Ctrl-C or SIGTERM of commands that may have written files.
+
+The others write one file, atomically, at the end.
+"""
 
 
 class Group(click.Group):
@@ -57,11 +60,11 @@ class Group(click.Group):
             raise
         except KeyboardInterrupt as error:
             click.echo(f"\n{visible(_interrupted(context, error))}", err=True)
-            context.exit(1)
+            context.exit(interrupts.exit_code())
 
 
 def _interrupted(context: click.Context, error: KeyboardInterrupt) -> str:
-    """Return the message after Ctrl-C: the state of the files, and the command that resumes the work."""
+    """Return the message after Ctrl-C or SIGTERM: the state of the files, and the command that resumes the work."""
     import shlex
 
     from sim.components.wording import one_line

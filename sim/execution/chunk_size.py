@@ -64,4 +64,4 @@ def queries_in_chunk(scenario: Scenario, lppms: Collection[str]) -> int:
     grid = scenario.world.grid
     specs = [lppm for lppm in scenario.lppms if lppm.name in lppms]
     learns = not all(spec.is_memoryless for spec in specs) or not all(one.is_memoryless for one in scenario.attacks)
-    return max(min(CHUNK_QUERIES, CHUNK_QUERIES * (CELLS_LEARNING if learns else CELLS) // (grid.rows * grid.cols)), 1)
+    return max(min(CHUNK_QUERIES, CHUNK_QUERIES * (CELLS_LEARNING if learns else CELLS) // grid.n_cells), 1)

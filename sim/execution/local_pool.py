@@ -46,6 +46,7 @@ class Workers:
             )
         pending = _Queue(chunks)
         deaths: dict[str, int] = {}
+        simulated: dict[str, int] = {}
         for _ in range(min(self._count, len(pending)) - len(self._workers)):
             self._start()
         while pending or any(worker.chunk for worker in self._workers):
@@ -64,17 +65,19 @@ class Workers:
                         self._notify(f"a worker died ({_exit(code)}): a new worker retries chunk {chunk.id}")
                         pending.put(chunk)
                     else:
-                        yield Failure(chunk, f"its worker died {TRIES} times ({_exit(code)})")
+                        lost = simulated.pop(chunk.id, 0)
+                        yield Failure(chunk, f"its worker died {TRIES} times ({_exit(code)})", queries=lost)
                     continue
                 if isinstance(message, int):
+                    simulated[chunk.id] = simulated.get(chunk.id, 0) + message
                     tick(message)
                     continue
                 worker.chunk = None
-                yield message.ended(chunk)
+                yield message._replace(queries=simulated.pop(chunk.id, 0)).ended(chunk)
 
     def _start(self) -> None:
-        """Start one more worker; Ctrl-C is delayed until `close` can kill it."""
-        with interrupts.sigint_blocked():
+        """Start one more worker; Ctrl-C and SIGTERM are delayed until `close` can kill it."""
+        with interrupts.signals_delayed():
             self._workers.append(_Worker())
 
     def _replace(self, worker: _Worker) -> int | None:
@@ -183,7 +186,7 @@ def _ready(workers: list[_Worker]) -> list[_Worker]:
 
 def _serve(connection: Connection) -> None:
     """Simulate chunks from the connection until it is closed; the main function of a worker process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver handles Ctrl-C, see `sigint_blocked`
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver handles Ctrl-C, see `signals_delayed`
     populations = PopulationCache()
     while True:
         try:

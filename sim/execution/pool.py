@@ -10,7 +10,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
 from sim.errors import UserError, input_errors
@@ -32,6 +32,8 @@ class Done:
     """A chunk whose part is written."""
 
     chunk: Chunk
+    queries: int | None = None
+    """Number of queries that were simulated for it, with those of workers that died; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class Failure:
     replication: int | None = None
     lppm: str | None = None
     """Replication and LPPM of the simulation that raised the error, if one did."""
+    queries: int | None = None
+    """Number of queries that were simulated for it; None if unknown."""
 
     @classmethod
     def of(cls, chunk: Chunk, error: BaseException) -> Failure:
@@ -54,6 +58,19 @@ class Failure:
         cause = error.__cause__ if isinstance(error, FailedSimulation) and error.__cause__ else error
         line = f"{type(cause).__name__}: {cause}".splitlines()[0].removesuffix(": ")
         return cls(chunk, line, "".join(traceback.format_exception(cause)), *blamed)
+
+
+class Counted:
+    """Callback that counts the simulated queries of one chunk and forwards them."""
+
+    def __init__(self, tick: Tick) -> None:
+        self._tick = tick
+        self.queries = 0
+
+    def __call__(self, queries: int) -> None:
+        """Count simulated queries."""
+        self.queries += queries
+        self._tick(queries)
 
 
 class Pool(Protocol):
@@ -77,15 +94,16 @@ class InProcess:
     def run(self, chunks: Iterable[Chunk], directory: RunDirectory, tick: Tick) -> Iterator[Done | Failure]:
         """Simulate the chunks in their order."""
         for chunk in chunks:
+            counted = Counted(tick)
             try:
-                perform(chunk, directory, self._populations, tick)
+                perform(chunk, directory, self._populations, counted)
             except UserError:
                 raise
             except BaseException as error:  # component code may raise anything; only a real Ctrl-C stops the run
                 interrupts.reraise_interrupt(error)
-                yield Failure.of(chunk, error)
+                yield replace(Failure.of(chunk, error), queries=counted.queries)
             else:
-                yield Done(chunk)
+                yield Done(chunk, counted.queries)
 
     def close(self) -> None:
         """Do nothing: this pool has no workers."""
@@ -112,7 +130,9 @@ class Answer(NamedTuple):
 
     kind: Literal["done", "failed", "user error"]
     values: tuple[Any, ...] = ()
-    """All fields of a `Failure` except the chunk; or message, code and exit code of a `UserError`."""
+    """Fields of a `Failure` after the chunk; or message, code and exit code of a `UserError`."""
+    queries: int | None = None
+    """Number of queries that were simulated for the chunk; None if unknown."""
 
     @classmethod
     def of(cls, chunk: Chunk, error: BaseException) -> Answer:
@@ -129,7 +149,9 @@ class Answer(NamedTuple):
             error = UserError(message, code=code)
             error.exit_code = exit_code
             raise error
-        return Done(chunk) if self.kind == "done" else Failure(chunk, *self.values)
+        if self.kind == "done":
+            return Done(chunk, self.queries)
+        return replace(Failure(chunk, *self.values), queries=self.queries)
 
 
 def to_stderr(line: str) -> None:

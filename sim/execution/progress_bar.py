@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 
@@ -95,9 +96,17 @@ class Bar:
     def _line(self) -> None:
         self._printed_s = time.monotonic()
         rate = self._done / max(self._printed_s - self._began_s, 1e-9)
-        left = (self._total - self._done) / rate if rate else 0
         counted = f"{self._counted_chunks()}, {self._done:,}/{self._total:,} queries"
-        print(f"{self._label}: {counted}, {rate:,.0f} queries/s, {left:,.0f} s left", file=sys.stderr, flush=True)
+        line = f"{self._label}: {counted}, {rate:,.0f} queries/s, {self._left(rate)}"
+        print(line, file=sys.stderr, flush=True)
+
+    def _left(self, rate: float) -> str:
+        """Return the remaining time; the number of queries is approximate, so chunks may remain after the last one."""
+        if self._done < self._total and rate:
+            return f"{math.ceil((self._total - self._done) / rate):,} s left"
+        remaining = self._chunks - self._chunks_done
+        chunks = "the last chunk" if remaining == 1 else f"the last {remaining:,} chunks"
+        return f"finishing {chunks}" if remaining > 0 else "0 s left"
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:

@@ -70,8 +70,8 @@ def run(
       from (default: as allowed by `load` or the environment).
 
     Raises `FailedChunks` at the end if chunks failed; all other chunks are written. An exception of component code that
-    would end the program, such as SystemExit, is a failure as well. Ctrl-C raises `Interrupted`, a KeyboardInterrupt
-    whose message states which chunks are saved.
+    would end the program, such as SystemExit, is a failure as well. Ctrl-C and SIGTERM raise `Interrupted`, a
+    KeyboardInterrupt whose message states which chunks are saved.
     """
     tally = Tally(progress or Silent())
     with interrupts.recorded(), explained_interrupt(tally), interrupts.contained(f"scenario {scenario.name!r}"):
@@ -186,12 +186,13 @@ def _simulate(
             progress.plan(directory, chunks=len(share), kept=len(share) - len(todo))
             for ended in pool.run(todo, directory, progress.advance):
                 progress.end_chunk()
+                queries = study.queries(ended.chunk) if ended.queries is None else ended.queries
                 if isinstance(ended, Failure):
                     failures.append(ended)
-                    progress.give_up(study.queries(ended.chunk))
+                    progress.give_up(queries)
                 else:
                     done.add(ended.chunk.id)
-                    progress.keep(study.queries(ended.chunk))
+                    progress.keep(queries)
         if failures or shard is not None:
             break
     if not started:

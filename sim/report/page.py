@@ -46,7 +46,7 @@ def assembled(study: Study, *, live: bool = False) -> str:
         "time": _chart("time", drawn, "This run has no queries."),
         "adaptation": _chart("adaptation", drawn, None),
         "adapted": tables.adaptation(study),
-        "profiles": _chart("profiles", drawn, "This run has no belief snapshots (set record.snapshots)."),
+        "profiles": _chart("profiles", drawn, text.without_beliefs(study)),
         "users": _chart("users", drawn, "This run has no queries."),
         "metrics": tables.metrics(study),
         "run": text.run(study),

@@ -17,6 +17,7 @@ from sim.report.markup import Markup, bulleted, joined, tag, typeset
 from sim.report.study import OF_USERS, Study
 from sim.report.tables import sortable
 from sim.scenario.models import RepeatUntil, Scenario
+from sim.storage.errors import NotApplicable
 from sim.storage.manifest import RunManifest
 from sim.storage.status import failed_where
 
@@ -90,7 +91,25 @@ def answer(study: Study) -> Markup:
 def _sampled(study: Study) -> str:
     """Return a clause on the sample of users of a large population; empty if there is none."""
     notes = list(dict.fromkeys(filter(None, (result.sample_note() for result in study.results))))
-    return f"; means are over all users, single users and the replay show a {', '.join(notes)}" if notes else ""
+    return f"; means are over all users, single users and the replay are from a {', '.join(notes)}" if notes else ""
+
+
+def without_beliefs(study: Study) -> str:
+    """Return why the page has no distances between beliefs and true profiles."""
+    codes = set()
+    for result in study.results:
+        try:
+            result.mean_belief_distances()
+        except NotApplicable as error:
+            codes.add(error.code)
+    if "needs-query-log" in codes:
+        return (
+            "The event log is a summary without the users' cells, so the recorded beliefs cannot be compared with the "
+            "true profiles (set record.log to queries)."
+        )
+    if codes == {"no-belief"}:
+        return "The reports of these mechanisms do not depend on a belief."
+    return "This run has no belief snapshots (set record.snapshots)."
 
 
 def _sentence(line: str) -> Markup:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from sim.components.files import Place, data_folder
 from sim.components.permission import AllowCode, CodeAccess
 from sim.components.wording import listing, shown
 from sim.scenario.consistency import findings
+from sim.scenario.large_grids import large_grid_findings
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import Fault, Loc, ScenarioError, dotted
 from sim.scenario.reading.paths import combinations, expand, sweep_key
@@ -66,7 +68,10 @@ def _plain_name(path: Path) -> str:
 
 def _validated(source: Source, place: Place) -> Scenario:
     context = {"folder": place.folder, "data": place.data}
-    return validate(Scenario, source, context=context, findings=findings(source.data)).at(*place)
+    scenario = validate(Scenario, source, context=context, findings=findings(source.data)).at(*place)
+    if faults := [source.fault(*finding) for finding in large_grid_findings(scenario)]:
+        raise ScenarioError(faults)
+    return scenario
 
 
 @contextmanager
@@ -221,7 +226,23 @@ def _faults_of_values(
             message = f"the {len(values) - i - 1:,} values after this one were not validated: {bad} values are invalid"
             faults.append(Fault(where, f"sweep.{path}", message, "not-validated"))
             break
-    return faults
+    return list(_merged(faults))
+
+
+def _merged(faults: Sequence[Fault]) -> Iterator[Fault]:
+    """Merge faults that several values of a sweep share: then the sweep is the cause, not one of its values."""
+    groups: dict[tuple[str, str, str], list[Fault]] = {}
+    for fault in faults:
+        groups.setdefault((fault.path, fault.message, fault.code), []).append(fault)
+    for first, *others in groups.values():
+        if others:
+            values = "1 more value" if len(others) == 1 else f"{len(others)} more values"
+            remedy = (
+                f"the same for {values} of this sweep; without the sweep (`--set sweep={{}}`) the scenario is valid"
+            )
+            yield replace(first, message=f"{first.message}; {remedy}")
+        else:
+            yield first
 
 
 def _no_effect(locs: Sequence[Loc], reached: dict[Loc, str]) -> Iterator[tuple[str, str]]:
@@ -255,7 +276,8 @@ class _Points:
         try:
             if next(findings(self._variants.plain(changes)), None) is None:
                 self._variants.validate(changes)
-                return
+                if next(large_grid_findings(self._variants.scenario(changes)), None) is None:
+                    return
         except (ValidationError, ValueError):
             pass
         source = self._source

@@ -274,10 +274,15 @@ class Scenario(Spec):
         """Return the scenario as JSON with all defaults: equal texts mean equal experiments.
 
         Keys are sorted, so components name their training set even if it is the default, the first one. Short names
-        are omitted in favour of their expansion. Unused options are omitted too: the summary window with a log of
-        queries, an empty list of shifts, and optional data that are not recorded.
+        are omitted in favour of their expansion, and the size of cells in favour of their numbers. Unused options are
+        omitted too: the summary window with a log of queries, an empty list of shifts, and optional data that are not
+        recorded.
         """
         data = self.model_dump(mode="json", include=None if only is None else set(only))
+        if "world" in data:
+            grid = data["world"]["grid"]
+            grid["rows"], grid["cols"] = self.world.grid.shape
+            del grid["cell_m"]
         for part in {"lppms", "attacks"} & data.keys():
             for spec, item in zip(vars(self)[part], data[part], strict=True):
                 if isinstance(spec, LPPMSpec | BayesianParameters):

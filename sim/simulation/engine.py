@@ -5,10 +5,11 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
-from typing import Protocol
+from typing import Any, Protocol
 
 import simpy
 
@@ -146,24 +147,23 @@ def _run_saved(environment: simpy.Environment, state: SimulationState, saver: Sa
 
 @contextmanager
 def _interrupted_between_events(environment: simpy.Environment) -> Iterator[None]:
-    """Delay Ctrl-C until the current event ends: a compiled kernel may lose or replace an exception."""
-    before = signal.getsignal(signal.SIGINT)
-    if not interrupts.is_default(before) or threading.current_thread() is not threading.main_thread():
+    """Delay Ctrl-C and SIGTERM until the current event ends: a compiled kernel may lose or replace an exception."""
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        interrupts.record()
-        signal.signal(signal.SIGINT, before)  # a second Ctrl-C is not delayed
-        event = environment.event()
-        event.callbacks.append(_interrupt)
-        event.succeed()
-
-    signal.signal(signal.SIGINT, stop)
-    try:
+    with ExitStack() as stack:
+        for number in interrupts.SIGNALS:
+            if interrupts.is_default(before := signal.getsignal(number)):
+                stack.enter_context(interrupts.handled(number, partial(_stop_after_event, environment, before)))
         yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+
+
+def _stop_after_event(environment: simpy.Environment, before: Any, number: int, _frame: FrameType | None) -> None:
+    interrupts.record(number)
+    signal.signal(number, before)  # a second signal is not delayed
+    event = environment.event()
+    event.callbacks.append(_interrupt)
+    event.succeed()
 
 
 def _interrupt(_event: simpy.Event) -> None:

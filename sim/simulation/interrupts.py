@@ -1,7 +1,7 @@
 """Distinguish a real Ctrl-C from a `KeyboardInterrupt`, `SystemExit` or the like that component code raises.
 
-Only SIGINT may stop a run. An exception of component code that would end the program is a failure of that component,
-whatever its class. A signal handler that records each SIGINT distinguishes the two.
+Only SIGINT, and SIGTERM, which batch systems send, may stop a run. An exception of component code that would end the
+program is a failure of that component, whatever its class. A handler that records each signal distinguishes the two.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from types import FrameType
@@ -17,9 +17,12 @@ from typing import Any, NoReturn
 
 from sim.errors import InputError
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""Signals that stop a run: Ctrl-C, and the request of a batch system to end."""
+
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, with a message that states which results are saved and which are lost."""
+    """Ctrl-C or SIGTERM, with a message that states which results are saved and which are lost."""
 
 
 class ComponentExit(InputError):
@@ -29,51 +32,59 @@ class ComponentExit(InputError):
 
 
 class _Signals:
-    """Whether SIGINT arrived since the outermost `recorded` block began, and the number of open blocks."""
+    """The last signal since the outermost `recorded` block began, if any, and the number of open blocks."""
 
-    received = False
+    received: int | None = None
     depth = 0
 
 
-def record(_signal: int = signal.SIGINT, _frame: FrameType | None = None) -> None:
-    """Record that SIGINT arrived."""
-    _Signals.received = True
+def record(number: int = signal.SIGINT, _frame: FrameType | None = None) -> None:
+    """Record that a signal arrived."""
+    _Signals.received = number
 
 
-def handle(_signal: int, _frame: FrameType | None) -> NoReturn:
-    """Handle SIGINT as Python does, and record it."""
-    record()
+def handle(number: int, _frame: FrameType | None) -> NoReturn:
+    """Handle a signal as Python handles SIGINT, and record it."""
+    record(number)
     raise KeyboardInterrupt
 
 
 def interrupted() -> bool:
-    """Return whether SIGINT arrived; always False outside the main thread, which SIGINT does not stop."""
-    return _Signals.received and threading.current_thread() is threading.main_thread()
+    """Return whether a signal arrived; always False outside the main thread, which signals do not stop."""
+    return _Signals.received is not None and threading.current_thread() is threading.main_thread()
+
+
+def exit_code() -> int:
+    """Return the exit code of an interrupted command: 1 after Ctrl-C, 143 (128 + 15) after SIGTERM."""
+    return 128 + signal.SIGTERM if _Signals.received == signal.SIGTERM else 1
 
 
 def is_default(handler: Any) -> bool:
-    """Return whether a SIGINT handler is Python's default or `handle`."""
+    """Return whether a signal handler is Python's default for SIGINT or `handle`."""
     return handler in (signal.default_int_handler, handle)
 
 
 @contextmanager
 def recorded() -> Iterator[None]:
-    """Record SIGINT while the block runs. A custom handler is called as before; an ignored signal stays ignored."""
+    """Record SIGINT and SIGTERM while the block runs, and raise KeyboardInterrupt for both.
+
+    A custom handler of SIGINT is called as before, one of SIGTERM is left alone; an ignored signal stays ignored.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     if not _Signals.depth:
-        _Signals.received = False
+        _Signals.received = None
     _Signals.depth += 1
     try:
-        with _recording_handler():
+        with _recording_sigint(), _recording_sigterm():
             yield
     finally:
         _Signals.depth -= 1
 
 
 @contextmanager
-def _recording_handler() -> Iterator[None]:
+def _recording_sigint() -> Iterator[None]:
     before = signal.getsignal(signal.SIGINT)
     if before is handle or not callable(before):
         yield
@@ -81,15 +92,31 @@ def _recording_handler() -> Iterator[None]:
     custom = None if is_default(before) else before
 
     def record_and_call(number: int, frame: FrameType | None) -> None:
-        record()
+        record(number)
         assert custom is not None
         custom(number, frame)
 
-    signal.signal(signal.SIGINT, handle if custom is None else record_and_call)
+    with handled(signal.SIGINT, handle if custom is None else record_and_call):
+        yield
+
+
+@contextmanager
+def _recording_sigterm() -> Iterator[None]:
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    with handled(signal.SIGTERM, handle):
+        yield
+
+
+@contextmanager
+def handled(number: signal.Signals, handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Handle a signal with `handler` while the block runs."""
+    before = signal.signal(number, handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(number, before)
 
 
 @contextmanager
@@ -112,7 +139,7 @@ def stop_run(error: BaseException) -> None:
 
 
 def reraise_interrupt(error: BaseException) -> None:
-    """Raise KeyboardInterrupt if SIGINT arrived, and any exception that `stop_run` marked.
+    """Raise KeyboardInterrupt if a signal arrived, and any exception that `stop_run` marked.
 
     Component code may have replaced the KeyboardInterrupt with another exception.
     """
@@ -125,7 +152,7 @@ def reraise_interrupt(error: BaseException) -> None:
 
 @contextmanager
 def contained(doing: str) -> Iterator[None]:
-    """Raise a `ComponentExit` for an exception in the block that would end the program without a Ctrl-C."""
+    """Raise a `ComponentExit` for an exception in the block that would end the program without a signal."""
     try:
         yield
     except Exception:
@@ -153,8 +180,12 @@ def raised_at(error: BaseException) -> str:
 
 
 @contextmanager
-def sigint_blocked() -> Iterator[None]:
-    """Block SIGINT: processes and threads started in the block never receive it, this one receives it afterwards."""
+def signals_delayed() -> Iterator[None]:
+    """Delay SIGINT and SIGTERM until the end of the block.
+
+    Processes and threads started in the block never receive SIGINT, since they inherit the mask. They receive SIGTERM,
+    with which multiprocessing and Dask end them.
+    """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -162,6 +193,19 @@ def sigint_blocked() -> Iterator[None]:
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        yield
+        with _sigterm_delayed():
+            yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _sigterm_delayed() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) is not handle:
+        yield
+        return
+    arrived: list[int] = []
+    with handled(signal.SIGTERM, lambda number, _frame: arrived.append(number)):
+        yield
+    if arrived:
+        handle(arrived[0], None)

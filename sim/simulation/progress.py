@@ -54,7 +54,7 @@ class Tally:
         self._progress = progress
         self._place: str | None = None
         self._planned = self._kept = 0
-        self._simulated = self._finished = 0
+        self._simulated = self._finished = self._ended = 0
         self._began_s: float | None = None
 
     def plan(self, place: object, *, chunks: int, kept: int) -> None:
@@ -62,12 +62,13 @@ class Tally:
         self._place, self._planned, self._kept = str(place), chunks, kept
 
     def keep(self, queries: int) -> None:
-        """Count a finished chunk with an approximate number of queries."""
+        """Count a finished chunk with its number of simulated queries."""
         self._kept += 1
-        self._finished += queries
+        self.give_up(queries)
 
     def give_up(self, queries: int) -> None:
-        """Count a failed chunk with an approximate number of queries, which an interrupt does not lose."""
+        """Count a failed chunk with its number of simulated queries, which an interrupt does not lose."""
+        self._ended += 1
         self._finished += queries
 
     def start(self, queries: int, *, chunks: int, skipped: int) -> None:
@@ -101,10 +102,16 @@ class Tally:
 
     def _lost(self) -> str:
         lost = self._simulated - self._finished
-        if lost <= 0 or self._began_s is None:  # a Dask cluster reports the queries of whole chunks
-            return "simulated queries of unfinished chunks since then are lost"
-        taken_s = (time.monotonic() - self._began_s) * lost / self._simulated
-        return f"at most about {lost:,} simulated queries are lost, {taken_s:,.0f} s of work"
+        if lost > 0 and self._began_s is not None:
+            taken_s = (time.monotonic() - self._began_s) * lost / self._simulated
+            return f"at most about {lost:,} simulated queries are lost, {taken_s:,.0f} s of work"
+        if not self._ended:
+            return "no query was reported as simulated"
+        # A Dask cluster reports the queries of whole chunks, other workers those of the last moments later.
+        return (
+            "what each worker has simulated of its current chunk is lost, at most about "
+            f"{-(-self._finished // self._ended):,} queries for each worker, the mean of the finished chunks"
+        )
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from sim.scenario.load import Settings, load_file, load_source
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import Fault, ScenarioError
 from sim.scenario.reading.source import Source
-from sim.storage.manifest import DamagedManifest
+from sim.storage.manifest import DamagedManifest, scenario_data
 from sim.storage.manifest_file import MANIFEST, decode
 
 
@@ -67,7 +67,7 @@ def _recorded(path: Path) -> tuple[Source, Path]:
     """Return the scenario of a run and the base folder of its file names."""
     try:
         manifest = decode(path.read_bytes(), str(path)).content
-        return Source(name=str(path), data=dict(manifest["scenario"])), Path(manifest["folder"])
+        return Source(name=str(path), data=scenario_data(manifest)), Path(manifest["folder"])
     except OSError as error:
         raise ScenarioError(
             [Fault(str(path), "", f"the file cannot be read: {error.strerror}", "file-error")]

@@ -188,7 +188,7 @@ class RunManifest(_Entry):
     @cached_property
     def scenario(self) -> Scenario:
         """The scenario, validated once; input files need not exist and no code is imported."""
-        return validate(Scenario, Source(name=self._place, data=self.recorded_scenario))
+        return validate(Scenario, Source(name=self._place, data=scenario_data(self._content)))
 
     @property
     def recorded_scenario(self) -> dict[str, Any]:
@@ -227,6 +227,17 @@ class RunManifest(_Entry):
             if point in world.points:
                 return world
         raise RunError(f"{self._place} has no world for point {point}: run the scenario again.", code="no-such-point")
+
+
+def scenario_data(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the scenario of a manifest as in a scenario file.
+
+    The canonical form has all defaults, but `expected: true` is not recorded on large grids unless it is requested.
+    """
+    data = dict(content["scenario"])
+    if isinstance(record := data.get("record"), dict) and record.get("expected") is True:
+        data["record"] = {key: value for key, value in record.items() if key != "expected"}
+    return data
 
 
 @dataclass(frozen=True, slots=True)

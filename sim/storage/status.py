@@ -9,8 +9,9 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sim.storage.errors import RequestError, RunError
 from sim.storage.manifest import RunManifest
@@ -18,6 +19,9 @@ from sim.storage.run_directory import RunDirectory
 
 RECENT = 20
 """Number of last chunks from which the rate is computed."""
+_STALLED_S = 60.0
+_STALLED_GAPS = 3.0
+"""A run has probably stopped after `_STALLED_S` seconds and this multiple of the longest recent gap without a part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,9 @@ class Status:
     chunks_per_s: float | None
     rows_per_s: float | None
     left_s: float | None
-    """Remaining time at the current rate, without the chunks that failed."""
+    """Remaining time at the current rate, without the chunks that failed, provided that the run is in progress."""
+    stalled: bool
+    """Whether no part was written for much longer than usual: the run has probably stopped."""
     torn: list[str]
     """Parts that exist and cannot be read; resuming the run simulates them again."""
     failed: list[dict[str, Any]]
@@ -61,11 +67,12 @@ def status(place: str | os.PathLike[str], *, now_s: float | None = None) -> Stat
     failed = [dict(failure) for failure in failures if str(failure.get("chunk")) not in rows]
     times = _times(run, rows, faults)
     recent = _recent(times, _written(run, "manifest.json", faults))
-    rate = None if recent is None else len(recent[0]) / recent[1]
+    rate = None if recent is None else len(recent.parts) / recent.duration_s
     missing = None if planned is None else len(planned) - len(rows)
     finished = manifest is not None and manifest.finished and not missing
     remaining = None if missing is None else max(missing - len(failed), 0)
     last = max(times.values(), default=None)
+    age_s = None if last is None else max((time.time() if now_s is None else now_s) - last, 0.0)
     return Status(
         run=str(place),
         finished=finished,
@@ -74,10 +81,11 @@ def status(place: str | os.PathLike[str], *, now_s: float | None = None) -> Stat
         done=len(rows),
         rows=sum(rows.values()),
         last_part_at_s=last,
-        last_part_age_s=None if last is None else max((time.time() if now_s is None else now_s) - last, 0.0),
+        last_part_age_s=age_s,
         chunks_per_s=rate,
-        rows_per_s=None if recent is None else sum(rows[part] for part in recent[0]) / recent[1],
+        rows_per_s=None if recent is None else sum(rows[part] for part in recent.parts) / recent.duration_s,
         left_s=0.0 if finished else None if rate is None or remaining is None else remaining / rate,
+        stalled=not finished and recent is not None and recent.ended_before(age_s or 0.0),
         torn=torn,
         failed=failed,
         faults=faults,
@@ -117,8 +125,20 @@ def _times(run: RunDirectory, parts: Mapping[str, int], faults: list[str]) -> di
     return {part: moment for part, moment in times.items() if moment is not None}
 
 
-def _recent(times: Mapping[str, float], started_s: float | None) -> tuple[Sequence[str], float] | None:
-    """Return the last parts and the total time in seconds that they duration_s.
+class _Recent(NamedTuple):
+    """The last parts, the time that they took together, and the longest time between two of them."""
+
+    parts: Sequence[str]
+    duration_s: float
+    longest_gap_s: float
+
+    def ended_before(self, age_s: float) -> bool:
+        """Return whether the last part is so old that the run has probably stopped."""
+        return age_s > max(_STALLED_S, _STALLED_GAPS * self.longest_gap_s)
+
+
+def _recent(times: Mapping[str, float], started_s: float | None) -> _Recent | None:
+    """Return the last parts and their times.
 
     A run writes its manifest before it simulates. Only parts written after it count, so the idle time between an
     interruption and the resumption is excluded.
@@ -128,7 +148,10 @@ def _recent(times: Mapping[str, float], started_s: float | None) -> tuple[Sequen
     since = sorted((moment, part) for part, moment in times.items() if moment > started_s)
     moments = [started_s, *(moment for moment, _ in since)][-RECENT - 1 :]
     duration_s = moments[-1] - moments[0]
-    return ([part for _, part in since[-RECENT:]], duration_s) if duration_s > 0 else None
+    if duration_s <= 0:
+        return None
+    gap_s = max(later - earlier for earlier, later in pairwise(moments))
+    return _Recent([part for _, part in since[-RECENT:]], duration_s, gap_s)
 
 
 def _written(run: RunDirectory, name: str, faults: list[str]) -> float | None:

@@ -9,7 +9,7 @@ from pydantic import model_validator
 
 from sim.components.files import Place
 from sim.components.registry import Parameters
-from sim.components.spec import Count
+from sim.components.spec import Count, Positive
 from sim.errors import InvalidValue
 from sim.interfaces import Generator
 from sim.world.distance import Distance
@@ -26,31 +26,63 @@ MOST_CELLS = 10_000_000
 class GridParameters(Parameters):
     """Parameters of a grid."""
 
-    rows: Count
+    rows: Count | None = None
     """Number of cells from south to north."""
-    cols: Count
+    cols: Count | None = None
     """Number of cells from west to east."""
+    cell_m: Positive | None = None
+    """Approximate height and width of a cell in m; `rows` and `cols` follow. Replaces these two keys."""
 
     on_earth: ClassVar[bool] = True
     """Whether the grid is georeferenced, that is, has latitudes and longitudes."""
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and columns."""
+        if self.cell_m is not None:
+            whole = self.of_shape(1, 1)
+            return _cells_in(whole.height_km, self.cell_m), _cells_in(whole.width_km, self.cell_m)
+        if self.rows is None or self.cols is None:
+            given = "neither" if self.rows is self.cols else "only `rows`" if self.cols is None else "only `cols`"
+            raise InvalidValue(f"a grid needs `rows` and `cols`, or `cell_m`, found {given}", code="missing-key")
+        return self.rows, self.cols
+
+    @property
     def n_cells(self) -> int:
         """Number of cells."""
-        return self.rows * self.cols
+        rows, cols = self.shape
+        return rows * cols
 
     @model_validator(mode="after")
-    def _few_cells(self) -> Self:
-        if self.n_cells > MOST_CELLS:
+    def _one_size(self) -> Self:
+        given = [name for name in ("rows", "cols") if name in self.model_fields_set and vars(self)[name] is not None]
+        if given and self.cell_m is not None:
+            message = f"`cell_m` and `{given[0]}` exclude each other: found both, remove one"
+            raise InvalidValue(message, code="exclusive-keys")
+        rows, cols = self.shape
+        if rows * cols > MOST_CELLS:
             raise InvalidValue(
-                f"a grid must have at most {MOST_CELLS:,} cells, rows x cols, found {self.rows:,} x {self.cols:,}",
+                f"a grid must have at most {MOST_CELLS:,} cells, rows x cols, found {rows:,} x {cols:,}",
                 code="too-many-cells",
             )
         return self
 
     @abstractmethod
+    def of_shape(self, rows: int, cols: int) -> Grid:
+        """Return the grid with these numbers of rows and columns."""
+
     def build(self) -> Grid:
         """Return the grid."""
+        return self.of_shape(*self.shape)
+
+
+def _cells_in(extent_km: float, cell_m: float) -> int:
+    """Return the number of cells of about this size along an extent.
+
+    >>> _cells_in(12.0, 100), _cells_in(0.26, 100), _cells_in(0.04, 100)
+    (120, 3, 1)
+    """
+    return max(round(extent_km * 1000 / cell_m), 1)
 
 
 class RoadsParameters(Parameters):

@@ -166,7 +166,7 @@ def test_page_of_a_log_in_blocks_names_the_sample(streamed: Result, monkeypatch:
     sample = sampling.UserSample.__init__
     monkeypatch.setattr(sampling.UserSample, "__init__", lambda self, most=5: sample(self, min(most, 5)))
     page = report.page([Result.open(streamed.path)])
-    assert "single users and the replay show a sample of 5 of 12 users" in page
+    assert "single users and the replay are from a sample of 5 of 12 users" in page
     assert "Shows a sample of 5 of 12 users, chosen by a hash of their names" in page
     assert "sample of 5 of 12 users, chosen by a hash" in page
     data = json.loads(page.split('<script type="application/json"')[1].split(">", 1)[1].split("</script>")[0])

@@ -1,4 +1,4 @@
-"""The command line as a process: exit codes, Ctrl-C."""
+"""The command line as a process: exit codes, Ctrl-C, SIGTERM."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import sim
 from tests.support import INTERRUPTIBLE, ending, until
@@ -34,13 +36,14 @@ def test_exit_codes_of_the_process(small: Path, a_run: Path) -> None:
     )
 
 
-def test_ctrl_c_stops_a_run_and_keeps_finished_chunks(small: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 143)])
+def test_a_signal_stops_a_run_and_keeps_finished_chunks(number: signal.Signals, code: int, small: Path) -> None:
     command = [sys.executable, "-c", INTERRUPTIBLE, "run", "small.yaml", "-o", "stopped", "--set", "replications=200"]
     with ending(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)) as running:
         until(lambda: list(Path("stopped").glob("events/*.parquet")))
-        running.send_signal(signal.SIGINT)
+        running.send_signal(number)
         out, err = running.communicate(timeout=60)
-    assert (running.returncode, out) == (1, "")
+    assert (running.returncode, out) == (code, "")
     assert re.search(r"\ninterrupted; \d+ of \d+ chunks .* stopped; ", err)
     assert err.endswith("resume with: lppm-sim run small.yaml -o stopped --set replications=200\n")
     assert "Traceback" not in err

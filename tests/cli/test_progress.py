@@ -25,10 +25,20 @@ def test_progress_is_plain_lines_on_stderr(capsys: Capture, monkeypatch: pytest.
     assert out == ""
     lines = err.splitlines()
     assert len(lines) == 14
-    form = r"\[b\]x: 1/3 chunks, [\d,]+/1,250 queries, [\d,]+ queries/s, [\d,]+ s left"
+    form = r"\[b\]x: 1/3 chunks, [\d,]+/1,250 queries, [\d,]+ queries/s, ([1-9][\d,]* s left|finishing .*)"
     assert all(re.fullmatch(form, line) for line in lines)
     assert [line.split()[3].split("/")[0] for line in lines[-2:]] == ["1,200", "1,250"]
-    assert lines[-1].endswith(" 0 s left")
+    assert lines[-1].endswith(" queries/s, finishing the last 2 chunks")
+
+
+def test_the_last_line_states_that_nothing_is_left(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sim.execution.progress_bar.LINE_EVERY_S", 0.0)
+    with Bar("x") as bar:
+        bar.start(100, chunks=1)
+        bar.advance(100)
+        bar.end_chunk()
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.rpartition(", ")[2] for line in lines] == ["finishing the last chunk", "0 s left"]
 
 
 def test_quick_run_prints_no_progress(capsys: Capture) -> None:

@@ -296,7 +296,8 @@ def test_the_shipped_city_runs_in_blocks_and_resumes(tmp_path: Path) -> None:
     assert blocks_of(first) == {range(0, 550), range(550, 1_100)}
     (tmp_path / "events" / f"{first.run.parts()[1]}.parquet").unlink()
     again = sim.run(city, out=tmp_path, figures=False)
-    assert len(again.events()) == 1_100
+    assert len(again.events()) == 4 * 1_100
+    assert len(again.over_time()) == 4, "a time series needs several points"
     pd.testing.assert_frame_equal(first.summary(), again.summary())
 
 

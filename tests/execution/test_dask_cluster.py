@@ -426,7 +426,9 @@ def test_a_failed_simulation_does_not_stop_the_others(faulty: Any, tmp_path: Pat
         assert sorted(type(end).__name__ for end in ends) == ["Done", "Done", "Failure"]
         (failure,) = [end for end in ends if isinstance(end, Failure)]
         assert failure.lppm == "faulty"
-        assert list(cluster.run([failure.chunk], directory, silent)) == [Done(failure.chunk)], "no order is left"
+        assert all(end.queries for end in ends if isinstance(end, Done))
+        (ended,) = cluster.run([failure.chunk], directory, silent)
+        assert isinstance(ended, Done), "no order is left"
 
 
 def test_a_worker_that_cannot_write_ends_the_run_with_its_error(faulty: Any, tmp_path: Path) -> None:

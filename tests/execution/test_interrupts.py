@@ -1,7 +1,8 @@
-"""Ctrl-C stops a command, which states which results are saved."""
+"""Ctrl-C or SIGTERM stops a command, which states which results are saved."""
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import signal
@@ -26,10 +27,11 @@ pytestmark = pytest.mark.usefixtures("plain_kernels", "fork_server")
 
 
 class InterruptedAt:
-    """Progress callback that sends SIGINT to this process after a number of queries."""
+    """Progress callback that sends a signal to this process after a number of queries."""
 
-    def __init__(self, queries: int) -> None:
+    def __init__(self, queries: int, number: signal.Signals = signal.SIGINT) -> None:
         self.left = queries
+        self.number = number
 
     def start(self, queries: int, *, chunks: int, skipped: int) -> None: ...
 
@@ -37,25 +39,29 @@ class InterruptedAt:
         self.left -= queries
         if self.left <= 0:
             self.left = 10**9
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(self.number)
 
     def end_chunk(self) -> None: ...
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_an_interrupted_run_states_what_is_saved_and_what_is_lost(make_scenario: MakeScenario, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", interrupts.SIGNALS)
+def test_an_interrupted_run_states_what_is_saved_and_what_is_lost(
+    number: signal.Signals, make_scenario: MakeScenario, tmp_path: Path
+) -> None:
     scenario = make_scenario(replications=4, lppms=["SP-Exp"])
     with pytest.raises(Interrupted) as caught:
-        sim.run(scenario, out=tmp_path, figures=False, chunk_queries=1, progress=InterruptedAt(75 + 75 + 50))
+        sim.run(scenario, out=tmp_path, figures=False, chunk_queries=1, progress=InterruptedAt(75 + 75 + 50, number))
     assert str(caught.value).startswith(
         f"interrupted; 2 of 4 chunks are finished and kept in {tmp_path}; "
         "the other 2 start again from the beginning or from a checkpoint: at most about 50 simulated queries are lost, "
     )
     with pytest.raises(Interrupted) as joined:
-        sim.run(scenario, out=tmp_path / "one", figures=False, progress=InterruptedAt(200))
+        sim.run(scenario, out=tmp_path / "one", figures=False, progress=InterruptedAt(200, number))
     assert str(joined.value).startswith("interrupted; 0 of 1 chunks")
     assert "about 200 simulated queries are lost" in str(joined.value)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     sim.run(scenario, out=tmp_path, figures=False, chunk_queries=1)
 
 
@@ -127,6 +133,35 @@ def test_a_custom_handler_is_called_and_restored() -> None:
     finally:
         signal.signal(signal.SIGINT, before)
     assert seen == [signal.SIGINT]
+
+
+def test_a_custom_handler_of_sigterm_is_left_alone() -> None:
+    seen: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _frame: seen.append(number))
+    try:
+        with interrupts.recorded():
+            signal.raise_signal(signal.SIGTERM)
+            assert not interrupts.interrupted()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert seen == [signal.SIGTERM]
+
+
+def send_delayed(number: signal.Signals, reached: list[int]) -> None:
+    with interrupts.signals_delayed():
+        os.kill(os.getpid(), number)
+        reached.append(number)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_signals_arrive_after_the_block_that_delays_them() -> None:
+    for number in interrupts.SIGNALS:
+        reached: list[int] = []
+        with interrupts.recorded():
+            with pytest.raises(KeyboardInterrupt):
+                send_delayed(number, reached)
+            assert reached == [number]
+            assert interrupts.exit_code() == {signal.SIGINT: 1, signal.SIGTERM: 143}[number]
 
 
 def test_a_keyboard_interrupt_in_another_thread_is_a_component_exit() -> None:
@@ -262,4 +297,22 @@ def test_ctrl_c_while_workers_start_prints_no_traceback_and_leaves_no_process(
     assert "Traceback" not in errors
     assert "KeyboardInterrupt" not in errors
     assert "interrupted" in errors
+    assert f"resume with: lppm-sim {shlex.join(words)}\n" in errors
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")
+@pytest.mark.parametrize("moment", ["two children", "all workers import"])
+def test_sigterm_while_workers_start_leaves_no_process(
+    moment: str, gated: Gated, commands: CommandServer, tmp_path: Path
+) -> None:
+    gate = Gate(tmp_path / "gate", tmp_path / "run")
+    words = [*gated.command, "--workers", "2"]
+    with commands.running(*words, folder=tmp_path, environment=gate.environment) as driver:
+        until(lambda: MOMENTS[moment](driver.pid))
+        driver.kill_group(signal.SIGTERM)  # scancel sends it to all processes of a job step
+        errors = driver.wait()
+        until(lambda: not others(driver.pid))
+    assert driver.returncode == 143
+    assert "Traceback" not in errors
     assert f"resume with: lppm-sim {shlex.join(words)}\n" in errors

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,14 @@ import pytest
 import sim
 from sim.components.permission import CodeAccess
 from sim.execution.failures import FailedChunks
+from sim.execution.local_pool import Workers
+from sim.execution.pool import Done
 from sim.simulation.progress import Silent
 from sim.storage.errors import RequestError
+from sim.storage.run_directory import RunDirectory
 from tests.command_server import CommandServer
 from tests.execution.gated import CHUNKS, Gate, Gated, run
-from tests.support import ROOT, MakeScenario, done, files, lppm_sim, raises_code, refused, until
+from tests.support import ROOT, MakeScenario, done, files, lppm_sim, plan, raises_code, refused, until
 
 pytestmark = pytest.mark.usefixtures("plain_kernels", "fork_server")
 
@@ -82,6 +86,17 @@ def faulty(make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 SMALL: dict[str, Any] = {"users": {"count": 2, "queries": 8, "mobility": "favourites"}}
+
+
+@pytest.mark.parametrize("times", [0, 1])
+def test_an_ended_chunk_has_the_number_of_its_simulated_queries(times: int, faulty: Any, tmp_path: Path) -> None:
+    """Including those of a worker that died, which were reported before: an interrupt must not count them as lost."""
+    scenario = faulty("die", times)
+    ticks: list[int] = []
+    with closing(Workers(2, notify=lambda _line: None)) as workers:
+        ended = list(workers.run(plan(scenario), RunDirectory.create(tmp_path / "run"), ticks.append))
+    assert all(isinstance(end, Done) for end in ended)
+    assert sum(end.queries or 0 for end in ended) == sum(ticks) > 0
 
 
 def test_results_do_not_depend_on_the_number_of_workers(make_scenario: MakeScenario, tmp_path: Path) -> None:

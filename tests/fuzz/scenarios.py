@@ -213,7 +213,7 @@ def is_small(scenario: Scenario) -> bool:
     replications = scenario.replications
     times = replications.at_most if isinstance(replications, RepeatUntil) else replications
     points = sum(1 for _ in combinations(scenario.sweep)) if scenario.sweep else 1
-    return few_queries and past and min(dense) >= 60 and grid.rows * grid.cols <= 300 and points * times <= 20
+    return few_queries and past and min(dense) >= 60 and grid.n_cells <= 300 and points * times <= 20
 
 
 def is_tiny(scenario: Scenario) -> bool:
@@ -221,4 +221,4 @@ def is_tiny(scenario: Scenario) -> bool:
     grid, users = scenario.world.grid, scenario.users
     points = sum(1 for _ in combinations(scenario.sweep)) if scenario.sweep else 1
     few = (users.count or 6) <= 6 and (users.queries or 20) <= 30 and (users.days or 0) <= 1
-    return grid.rows * grid.cols <= 36 and few and points * len(scenario.lppms) * len(scenario.attacks) <= 24
+    return grid.n_cells <= 36 and few and points * len(scenario.lppms) * len(scenario.attacks) <= 24

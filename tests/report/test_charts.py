@@ -254,11 +254,11 @@ def test_many_users_are_shown_on_request(parts: Page) -> None:
     parts.evaluate("document.querySelector('[data-chart]').dataset.chart = 'users'")
     parts.evaluate("drawCharts", data)
     assert parts.locator(".panel").count() == 24
-    parts.get_by_role("button", name="all 30 users").click()
+    parts.get_by_role("button", name="all 30 panels").click()
     assert parts.locator(".panel").count() == 30
     parts.evaluate("drawCharts", data)
     assert parts.locator(".panel").count() == 30
-    parts.get_by_role("button", name="only the first 24 users").click()
+    parts.get_by_role("button", name="only the first 24 panels").click()
     assert parts.locator(".panel").count() == 24
 
 

@@ -276,6 +276,8 @@ def test_summarized_log_has_no_replay_and_the_page_gives_the_reason(
     assert "none" in data_of(page)["replay"][0]
     reader = Reader(page)
     assert any("record.log" in line for line in reader.texts["p"])
+    assert any("the recorded beliefs cannot be compared" in line for line in reader.texts["p"])
+    assert not any("no belief snapshots" in line for line in reader.texts["p"])
     assert ("div", {"class": "map"}) not in reader.tags
 
 
@@ -328,7 +330,14 @@ def test_run_without_attacks_or_beliefs_has_a_page(make_scenario: MakeScenario, 
     page = report.page([sim.run(scenario, out=tmp_path / "run", figures=False)])
     lines = Reader(page).texts["p"]
     assert any("has no attack" in line for line in lines)
-    assert any("record.snapshots" in line for line in lines)
+    assert any("do not depend on a belief" in line for line in lines)
+
+
+@pytest.mark.parametrize("log", ["queries", "summary"])
+def test_run_without_snapshots_says_so(log: str, make_scenario: MakeScenario, tmp_path: Path) -> None:
+    scenario = make_scenario(record={"log": log, "snapshots": []})
+    page = report.page([sim.run(scenario, out=tmp_path / "run", figures=False)])
+    assert any("no belief snapshots (set record.snapshots)" in line for line in Reader(page).texts["p"])
 
 
 # ------------------------------------------------------------------------------------------------------- commands

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -88,6 +89,27 @@ def test_the_rate_is_unknown_before_the_first_part(tmp_path: Path) -> None:
     assert "time left" not in done("status", tmp_path / "new")
 
 
+def test_a_run_without_new_parts_for_long_has_probably_stopped(tmp_path: Path) -> None:
+    a_run(tmp_path, {"part0": 30, "part1": 60, "part2": 70})
+    assert [look(tmp_path, 70 + age_s).stalled for age_s in (5, 61, 90, 91)] == [False, False, False, True]
+    a_run(tmp_path / "fast", {"part0": 1, "part1": 2})
+    assert [look(tmp_path / "fast", 2 + age_s).stalled for age_s in (60, 61)] == [False, True]
+    assert not look(tmp_path / "fast", 2).stalled
+
+
+def test_a_stopped_run_has_neither_rate_nor_time_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    a_run(tmp_path, {"part0": 10, "part1": 20})
+    monkeypatch.setattr("sim.storage.status.time", SimpleNamespace(time=lambda: STARTED_S + 100))
+    output = done("status", tmp_path)
+    assert "time left" not in output
+    assert "chunks/s" not in output
+    assert "the run has probably stopped" in output
+    monkeypatch.setattr("sim.storage.status.time", SimpleNamespace(time=lambda: STARTED_S + 30))
+    output = done("status", tmp_path)
+    assert "if the run is in progress" in output
+    assert "probably stopped" not in output
+
+
 def test_the_rate_is_computed_from_the_last_parts(tmp_path: Path) -> None:
     parts = [f"p{i:03d}" for i in range(RECENT + 30)]
     slow = {part: 100 * (i + 1) for i, part in enumerate(parts[:30])}
@@ -114,7 +136,10 @@ def test_unplanned_parts_do_not_count(tmp_path: Path) -> None:
     assert look(tmp_path).done == 1
 
 
-def test_an_adaptive_number_of_replications_may_need_more_chunks(tmp_path: Path) -> None:
+def test_an_adaptive_number_of_replications_may_need_more_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sim.storage.status.time", SimpleNamespace(time=lambda: STARTED_S + 30))
     a_run(tmp_path, {"part0": 1}, scenario={"replications": {"until_half_width_km": 0.1}})
     assert look(tmp_path).more_may_follow
     output = done("status", tmp_path)

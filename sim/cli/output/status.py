@@ -25,11 +25,11 @@ def print_status(status: Status) -> None:
         moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status.last_part_at_s))
         lines.append(("last part", f"{duration(status.last_part_age_s)} ago ({moment})"))
     if not status.finished:
-        if status.chunks_per_s is not None and status.rows_per_s is not None:
+        if status.chunks_per_s is not None and status.rows_per_s is not None and not status.stalled:
             lines.append(("rate", f"{status.chunks_per_s:,.3g} chunks/s, {status.rows_per_s:,.0f} rows/s recently"))
-        if status.left_s is not None:
+        if status.left_s and not status.stalled:
             more = ", or more until all metrics are precise enough" if status.more_may_follow else ""
-            lines.append(("time left", f"about {duration(status.left_s)}{more}"))
+            lines.append(("time left", f"about {duration(status.left_s)}{more}, if the run is in progress"))
         lines.append(("", _next_step(status)))
     for part in status.torn[:_MOST_LISTED]:
         lines.append(("damaged", f"{part}: the next run simulates it again"))
@@ -47,4 +47,7 @@ def _next_step(status: Status) -> str:
     """Return how to finish an unfinished run."""
     if status.planned is not None and status.done == status.planned and not status.more_may_follow:
         return "All chunks are complete: repeat the command that started the run, without --shard, to finish it."
-    return "If the run has stopped, repeat the command that started it to resume."
+    subject = "No part was written for longer than usual: the run has probably stopped." if status.stalled else ""
+    condition = "Repeat" if status.stalled else "If the run has stopped, repeat"
+    resume = f"{condition} the command that started it to resume; after a share (--shard), run the others."
+    return " ".join(filter(None, (subject, resume)))

@@ -333,10 +333,10 @@ def _unmeasured(
 ) -> list[str]:
     """Return descriptions of missing measurements, with reasons."""
     why = {
-        "time": f"not within {limit_s:g} s",
+        "time": f"not within {round(limit_s, 1):g} s",
         "memory": "needs more memory than is free",
         "died": "its process was killed",
-    }.get(collected.ending, f"not within {limit_s:g} s")
+    }.get(collected.ending, f"not within {round(limit_s, 1):g} s")
     prepared = [report for report in collected.reports if isinstance(report, Prepared)]
     unchecked = [report.unchecked for report in prepared if report.unchecked is not None]
     missing = [f"{what}: not checked on all users" for what in dict.fromkeys(unchecked)]

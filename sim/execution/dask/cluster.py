@@ -244,7 +244,7 @@ class Cluster:
         except Exception as error:
             return Answer.of(chunk, error)
         tick(queries)
-        return Answer(*answer)
+        return Answer(*answer)._replace(queries=queries)
 
     def _has_workers(self) -> bool:
         """Return whether the cluster has a worker; restart a local cluster that has lost all of them."""

@@ -42,7 +42,7 @@ def start_local(workers: int) -> Any:
     A worker that takes longer than `LOCAL_WAIT_S` to start ends itself.
     """
     dask_module("cryptography")
-    with interrupts.sigint_blocked():
+    with interrupts.signals_delayed():
         return dask_module().LocalCluster(
             n_workers=workers,
             threads_per_worker=1,

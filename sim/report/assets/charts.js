@@ -105,7 +105,7 @@ function choiceOf(what, options, value) {
 }
 
 function allButton(users) {
-  const text = charts.all ? `only the first ${MOST_USERS} users` : `all ${users} users`;
+  const text = charts.all ? `only the first ${MOST_USERS} panels` : `all ${users} panels`;
   const button = element("button", { type: "button", name: "all" }, text);
   button.addEventListener("click", () => {
     charts.all = !charts.all;

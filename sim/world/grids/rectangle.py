@@ -22,6 +22,6 @@ class RectangleParameters(GridParameters):
     height_km: Positive
     """Extent from south to north in km."""
 
-    def build(self) -> Grid:
-        """Return the grid."""
-        return Grid.rectangle(rows=self.rows, cols=self.cols, width_km=self.width_km, height_km=self.height_km)
+    def of_shape(self, rows: int, cols: int) -> Grid:
+        """Return the grid with these numbers of rows and columns."""
+        return Grid.rectangle(rows=rows, cols=cols, width_km=self.width_km, height_km=self.height_km)

@@ -39,8 +39,6 @@ class RegionParameters(GridParameters):
             )
         return self
 
-    def build(self) -> Grid:
-        """Return the grid."""
-        return Grid.region(
-            rows=self.rows, cols=self.cols, south=self.south, north=self.north, west=self.west, east=self.east
-        )
+    def of_shape(self, rows: int, cols: int) -> Grid:
+        """Return the grid with these numbers of rows and columns."""
+        return Grid.region(rows=rows, cols=cols, south=self.south, north=self.north, west=self.west, east=self.east)

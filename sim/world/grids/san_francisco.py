@@ -20,6 +20,6 @@ class SanFranciscoParameters(GridParameters):
     cols: Count = 10
     """Number of cells from west to east."""
 
-    def build(self) -> Grid:
-        """Return the grid."""
-        return Grid.san_francisco(rows=self.rows, cols=self.cols)
+    def of_shape(self, rows: int, cols: int) -> Grid:
+        """Return the grid with these numbers of rows and columns."""
+        return Grid.san_francisco(rows=rows, cols=cols)

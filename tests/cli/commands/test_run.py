@@ -112,7 +112,7 @@ def test_progress_is_plain_lines_on_stderr(small: Path, monkeypatch: pytest.Monk
     result = lppm_sim("run", small, "-o", "run", "--no-figures")
     assert result.exit_code == 0
     lines = result.stderr.splitlines()
-    form = r"small: (\d/2 chunks, \d+)/180 queries, [\d,]+ queries/s, \d+ s left"
+    form = r"small: (\d/2 chunks, \d+)/180 queries, [\d,]+ queries/s, (?:\d+ s left|finishing the last chunk)"
     counts = [match[1] for line in lines if (match := re.fullmatch(form, line))]
     assert counts == ["0/2 chunks, 100", "1/2 chunks, 100", "1/2 chunks, 180", "2/2 chunks, 180"]
     assert len(counts) == len(lines)

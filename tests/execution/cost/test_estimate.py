@@ -18,6 +18,7 @@ from sim.attack.hindsight import Hindsight
 from sim.errors import InputError
 from sim.execution.cost import bounded, probe
 from sim.execution.cost.estimate import Cost, rows_of_file
+from sim.execution.cost.estimate import _unmeasured as unmeasured
 from sim.execution.cost.estimate import estimate as estimate_within
 from sim.execution.cost.footprint import TRANSITION_BYTES, peak_bytes
 from sim.mobility.traces import Life
@@ -352,3 +353,9 @@ def test_revised_estimates_are_counted(lags: list[int], final: bool, queries: in
     pairs = {(at, lag) for at in range(1, queries + 1) for lag in lags if at - lag >= 1}
     pairs |= {(queries, lag) for lag in range(1, queries)} if final else set()
     assert Hindsight(lags=lags, final=final).guesses(queries) == len(pairs)
+
+
+def test_the_time_limit_in_a_note_has_one_decimal() -> None:
+    for limit_s, shown in ((1.14662, "1.1"), (60.0, "60"), (2.5, "2.5")):
+        (note,) = unmeasured(bounded.Collected(ending="time"), {}, {}, {}, limit_s)
+        assert note == f"world, users and training data (not within {shown} s)"
