@@ -22,6 +22,7 @@ from sim.execution.cost.probe import PROBED_USERS, Prepared, Rate, Report, count
 from sim.execution.plan import Task, tasks
 from sim.inference import kernels
 from sim.mobility.recorded.replay import ReplayParameters
+from sim.scenario.feasibility import require_feasible
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import RepeatUntil, Scenario
 from sim.scenario.sweep import Point, points
@@ -73,7 +74,9 @@ def estimate(
     included; `Cost.unmeasured` lists what is missing.
     """
     began_s = time.monotonic()
-    work = tasks(points(scenario) if swept is None else swept)
+    swept = points(scenario) if swept is None else swept
+    require_feasible(point.scenario for point in swept)
+    work = tasks(swept)
     settings = {task.point.setting: task.point for task in work}
     if measure:
         kernels.compiled()  # the time of loading them must not count as time of a query
@@ -83,7 +86,7 @@ def estimate(
         measurements,
         _spread(list(settings.values()), MOST_SETTINGS),
         probes,
-        time_each_s=0.6 * left_s / len(probes) if probes else 0.0,
+        rates_s=0.6 * left_s,
         prepare_s=0.3 * left_s,
     )
     collected: Collected[Report] = collect(job, limit_s=left_s)
@@ -263,8 +266,8 @@ def _seconds(
         replications[task.point.setting] = max(replications.get(task.point.setting, 0), times[task.key])
         if (rate := rates.get(task.lppm)) is None or not rate.queries:
             continue
-        user_s = rate.user_s + rate.candidate_s * max(own.users - PROBED_USERS, 0)
-        users_s = own.total * user_s / rate.queries
+        more_s = rate.candidate_s * max(own.users - PROBED_USERS, 0) / rate.queries
+        users_s = own.scaled(sum(rate.seconds(queries) + more_s * queries for queries in own.lengths))
         total_s += times[task.key] * (rate.fixed_s * _size(task, own).blocks + users_s)
     return total_s + sum(people_of[key].users * people_of[key].each_s * count for key, count in replications.items())
 

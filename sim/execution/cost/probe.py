@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sim.attack.identification import IdentificationParameters
+from sim.belief.estimated_profile import EstimatedProfileParameters
+from sim.belief.forgetting import Forgetting
 from sim.components.imports import ComponentError
 from sim.errors import InputError, input_errors
 from sim.execution.chunks import FailedSimulation, run_chunk
@@ -37,7 +40,10 @@ MOST_OTHERS, SAMPLED_OTHERS = 500, 20
 SAMPLED_QUERIES = 50_000
 """Approximate number of queries of all sampled users: fewer users are sampled if their lives are long."""
 LONGEST_PAST_DAYS, LONGEST_PAST = 30.0, 5_000
-PROBED_USERS, PROBED_QUERIES = 4, 400
+CROWD_USERS, CROWD_QUERIES = 300, 20_000
+"""Maximum number of sampled users of a population larger than `EXACT_USERS`, and about the number of their queries:
+the time of a short life is measured precisely only with many of them."""
+PROBED_USERS, PROBED_QUERIES = 4, 4_000
 """Minimum number of simulated users, and number of queries that they make together."""
 _SHORT_S = 1.0
 """Probes that take less time are repeated, and the faster one counts."""
@@ -77,6 +83,21 @@ class Rate:
     """Whether all queries of the probe were simulated within its time limit."""
     candidate_s: float = 0.0
     """Additional time of a user for each further candidate of an identification attack."""
+    next_s: float | None = None
+    """Time of the query after the last simulated one; None: the mean of all."""
+    growth_s: float = 0.0
+    """Increase of the time of a query with each report, for mechanisms that learn."""
+    grows_until: float = math.inf
+    """Number of reports beyond which the time of a query no longer grows, because older ones are forgotten."""
+
+    def seconds(self, queries: float) -> float:
+        """Return the time of a user with a number of queries: as measured, extrapolated linearly beyond the probe."""
+        if queries <= self.queries:
+            return self.user_s * queries / self.queries
+        next_s = self.user_s / self.queries if self.next_s is None else self.next_s
+        further = queries - self.queries
+        growing = min(further, max(self.grows_until - self.queries, 0.0))
+        return self.user_s + next_s * further + self.growth_s * growing * (further - growing / 2)
 
 
 Report = Prepared | Rate
@@ -91,12 +112,14 @@ def count_without_living(scenario: Scenario) -> tuple[int, int] | None:
 
 
 def measurements(
-    settings: Sequence[Point], probes: Mapping[str, Point], *, time_each_s: float, prepare_s: float
+    settings: Sequence[Point], probes: Mapping[str, Point], *, rates_s: float, prepare_s: float
 ) -> Iterator[Report]:
     """Yield the measurements of each setting, and then of each LPPM at its point.
 
-    Settings are skipped after `prepare_s` seconds in total, and each LPPM is stopped after `time_each_s`, between two
-    queries. Optimal designs come last, because their linear programs cannot be interrupted.
+    Settings are skipped after `prepare_s` seconds in total. The LPPMs share the following `rates_s` seconds: each is
+    stopped, between two queries, when it has used an equal share of what the ones before it left. Memoryless mechanisms
+    come first, because they need less than their share. Optimal designs come last, because their linear programs
+    cannot be interrupted.
     """
     began_s = time.monotonic()
     made: dict[str, Setting] = {}
@@ -109,9 +132,15 @@ def measurements(
     known = [(lppm, point) for lppm, point in probes.items() if point.setting in made]
     for lppm, point in known:
         _check_design(_spec_of(lppm, point.scenario), made[point.setting])
-    for lppm, point in sorted(known, key=lambda probe: _is_optimal(_spec_of(probe[0], probe[1].scenario))):
-        if time_each_s > 0:
-            yield _rate(lppm, point, made[point.setting], time_each_s)
+    stop_s = time.monotonic() + rates_s
+    known.sort(key=lambda probe: _order(_spec_of(probe[0], probe[1].scenario)))
+    for place, (lppm, point) in enumerate(known):
+        share_s = (stop_s - time.monotonic()) / (len(known) - place)
+        yield _rate(lppm, point, made[point.setting], max(share_s, rates_s / len(known) / 4))
+
+
+def _order(spec: LPPMSpec) -> tuple[bool, bool]:
+    return _is_optimal(spec), not spec.is_memoryless
 
 
 def _spec_of(lppm: str, scenario: Scenario) -> LPPMSpec:
@@ -180,7 +209,9 @@ def _sample_size(setting: Setting, users: Sequence[str]) -> int:
     if setting.scenario.shifts:  # a shift may need more than one user
         return SAMPLED_USERS
     first = Population(_with_users(setting, users[:1]), 0).lives[users[0]]
-    return min(SAMPLED_USERS, max(SAMPLED_QUERIES // (len(first.past) + len(first.test)), 1))
+    length = len(first.past) + len(first.test)
+    crowd = min(CROWD_USERS, CROWD_QUERIES // length) if len(users) > EXACT_USERS else 0
+    return max(min(SAMPLED_USERS, max(SAMPLED_QUERIES // length, 1)), crowd)
 
 
 def _all_lengths(scenario: Scenario, setting: Setting, users: Sequence[str]) -> list[int]:
@@ -292,16 +323,25 @@ class _Enough(Exception):
 
 
 class _Clock:
-    """Callback that counts queries and stops a probe at its time limit."""
+    """Callback that records the CPU time after each query and stops a probe at its time limit."""
 
     def __init__(self, limit_s: float) -> None:
-        self.queries = 0
+        self.stamps_s: list[float] = []
         self._began_s, self._limit_s = time.monotonic(), limit_s
 
     def __call__(self, queries: int) -> None:
-        self.queries += queries
+        self.stamps_s += [time.process_time()] * queries
         if time.monotonic() - self._began_s > self._limit_s:
             raise _Enough
+
+
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    """CPU time of a probe, the CPU time after each of its queries, and whether it simulated all of them."""
+
+    seconds: float
+    stamps_s: list[float]
+    complete: bool
 
 
 def _blame(failed: FailedSimulation, scenario: Scenario) -> None:
@@ -319,22 +359,58 @@ def _blame(failed: FailedSimulation, scenario: Scenario) -> None:
 
 def _rate(lppm: str, point: Point, setting: Setting, limit_s: float) -> Rate:
     """Simulate one LPPM for one user and for a few; the difference is the time of an additional user."""
-    one, few = setting.users[:1], setting.users[: _probed_users(point.scenario, setting)]
-    first_s, queries, complete = _timed(lppm, point, setting, one, limit_s / 2)
-    if not complete or len(few) == 1:
-        # Fixed costs count for each user: an overestimate is better than an underestimate.
-        return Rate(lppm, 0.0, first_s, queries, complete)
-    all_s, more, complete = _timed(lppm, point, setting, few, limit_s / 2)
-    if not complete:
-        return Rate(lppm, 0.0, first_s, queries, complete=True)
-    user_s = max(all_s - first_s, 0.0) / (len(few) - 1)
-    fixed_s = max(first_s - user_s, 0.0)
-    rate = Rate(lppm, fixed_s, max(user_s, (all_s - fixed_s) / len(few)), more / len(few), complete=True)
+    began_s = time.monotonic()
+    one = setting.users[:1]
+    first = _timed(lppm, point, setting, one, limit_s)
+    spec = _spec_of(lppm, point.scenario)
+    next_s, growth_s = trend(first.stamps_s, learns=not spec.is_memoryless)
+    # Fixed costs count for each user: an overestimate is better than an underestimate.
+    rate = Rate(lppm, 0.0, first.seconds, len(first.stamps_s), first.complete)
+    rate = replace(rate, next_s=next_s, growth_s=growth_s, grows_until=_memory(spec))
+    left_s = max(limit_s - (time.monotonic() - began_s), 0.0)
+    affordable = int(left_s / max(first.seconds, 1e-4))
+    few = setting.users[: min(_probed_users(point.scenario, setting), max(affordable, 1))]
+    if not first.complete or len(few) == 1:
+        return rate
+    all_of = _timed(lppm, point, setting, few, left_s)
+    if not all_of.complete:
+        return rate
+    user_s = max(all_of.seconds - first.seconds, 0.0) / (len(few) - 1)
+    fixed_s = max(first.seconds - user_s, 0.0)
+    user_s = max(user_s, (all_of.seconds - fixed_s) / len(few))
+    rate = replace(rate, fixed_s=fixed_s, user_s=user_s, queries=len(all_of.stamps_s) / len(few))
     rest = setting.users[2:]
     if not rest or not any(isinstance(attack, IdentificationParameters) for attack in point.scenario.attacks):
         return rate
-    crowd_s, _, complete = _timed(lppm, point, setting, one, limit_s / 2, silent=rest)
-    return replace(rate, candidate_s=max(crowd_s - first_s, 0.0) / len(rest)) if complete else rate
+    crowd = _timed(lppm, point, setting, one, limit_s / 2, silent=rest)
+    return replace(rate, candidate_s=max(crowd.seconds - first.seconds, 0.0) / len(rest)) if crowd.complete else rate
+
+
+def trend(stamps_s: Sequence[float], *, learns: bool) -> tuple[float | None, float]:
+    """Return the time of the next query and its increase with each query, from the CPU time after each query.
+
+    The second half of the queries is compared with the first; the first query, with one-time costs, is left out. The
+    increase is not negative, and 0 if the mechanism does not learn.
+
+    >>> trend([0.0, 1.0, 3.0, 6.0, 10.0], learns=True)
+    (5.0, 1.0)
+    """
+    half = (len(stamps_s) - 1) // 2
+    if half < 1:
+        return None, 0.0
+    late_s = (stamps_s[-1] - stamps_s[-1 - half]) / half
+    if not learns:
+        return late_s, 0.0
+    early_s = (stamps_s[-1 - half] - stamps_s[-1 - 2 * half]) / half
+    growth_s = max(late_s - early_s, 0.0) / half
+    return late_s + growth_s * (half + 1) / 2, growth_s
+
+
+def _memory(spec: LPPMSpec) -> float:
+    """Return the number of reports that the belief of an LPPM remembers."""
+    forget = spec.belief.forget if isinstance(spec.belief, EstimatedProfileParameters) else None
+    window = forget.window if isinstance(forget, Forgetting) else None
+    return math.inf if window is None else float(window)
 
 
 def _probed_users(scenario: Scenario, setting: Setting) -> int:
@@ -347,21 +423,21 @@ def _probed_users(scenario: Scenario, setting: Setting) -> int:
 
 def _timed(
     lppm: str, point: Point, setting: Setting, users: Sequence[str], limit_s: float, silent: Sequence[str] = ()
-) -> tuple[float, int, bool]:
-    """Simulate some users; return the CPU time in s, the number of queries, and whether all were simulated."""
+) -> _Timed:
+    """Simulate some users, twice if there is time: the faster one counts."""
     began_s = time.monotonic()
-    taken_s, queries, complete = _once(lppm, point, setting, users, limit_s, silent)
+    timed = _once(lppm, point, setting, users, limit_s, silent)
     left_s = limit_s - (time.monotonic() - began_s)
-    if complete and taken_s < _SHORT_S and left_s > 2 * taken_s:
+    if timed.complete and timed.seconds < _SHORT_S and left_s > 2 * timed.seconds:
         # A one-time cost, such as a garbage collection, would count for every query.
-        again_s, _, done = _once(lppm, point, setting, users, left_s, silent)
-        taken_s = min(taken_s, again_s) if done else taken_s
-    return taken_s, queries, complete
+        again = _once(lppm, point, setting, users, left_s, silent)
+        timed = again if again.complete and again.seconds < timed.seconds else timed
+    return timed
 
 
 def _once(
     lppm: str, point: Point, setting: Setting, users: Sequence[str], limit_s: float, silent: Sequence[str]
-) -> tuple[float, int, bool]:
+) -> _Timed:
     # The next user takes part without queries: a mechanism may be trained on their past.
     chosen = list(
         dict.fromkeys([*users, *setting.users[len(users) : len(users) + 1], *silent, *_named(setting.scenario)])
@@ -383,4 +459,4 @@ def _once(
             _blame(failed, point.scenario)
             raise
         complete = False
-    return time.process_time() - began_s, clock.queries, complete
+    return _Timed(time.process_time() - began_s, clock.stamps_s, complete)
