@@ -25,15 +25,15 @@ from sim.scenario.reading.faults import Fault, ScenarioError
 def require_feasible(scenarios: Iterable[Scenario]) -> None:
     """Raise `ScenarioError` with every part of some scenarios, one per point of a sweep, that would be refused."""
     known: set[str] = set()
-    found: list[Fault] = []
+    faults: list[Fault] = []
     for scenario in scenarios:
         parts = [scenario.world, *scenario.lppms, *scenario.attacks, scenario.users.mobility]
         text = "".join(part.model_dump_json() for part in parts) + scenario.record.epsilon
         if text not in known:
             known.add(text)
-            found += _faults(scenario)
-    if found:
-        raise ScenarioError(found)
+            faults += _faults(scenario)
+    if faults:
+        raise ScenarioError(faults)
 
 
 def _faults(scenario: Scenario) -> Iterator[Fault]:

@@ -1,4 +1,4 @@
-"""What a run would refuse because of a matrix over all pairs of cells is refused before anything is built."""
+"""Matrices over all pairs of cells that are too large are refused before anything is built."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sim.attack.identification import IdentificationParameters
 from sim.belief.estimated_profile import EstimatedProfileParameters
@@ -15,13 +14,21 @@ from sim.belief.forgetting import Forgetting
 from sim.components.imports import ComponentError
 from sim.errors import InputError, input_errors
 from sim.execution.chunks import FailedSimulation, run_chunk
+from sim.execution.cost.reduction import (
+    EXACT_QUERIES,
+    EXACT_USERS,
+    LONGEST_PROBE,
+    cut_by,
+    length_of,
+    longest_probe,
+    named_users,
+    reduced,
+    sample,
+)
 from sim.execution.plan import Chunk
 from sim.execution.population_cache import PopulationCache
-from sim.mobility.recorded.replay import ReplayParameters
 from sim.mobility.synthetic.city import DEFAULT_USERS
-from sim.mobility.traces import DAY_S, LONGEST
-from sim.mobility.training.others import OthersParameters
-from sim.scenario import people
+from sim.mobility.traces import LONGEST
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import Scenario
 from sim.scenario.sweep import Point
@@ -29,22 +36,17 @@ from sim.simulation.interrupts import ComponentExit, described, raised_at
 from sim.simulation.population import Population
 from sim.simulation.setting import Setting
 
-LONGEST_PROBE = 300
-"""Maximum number of simulated queries of one user; the cost of a mechanism that learns grows with their number."""
-EXACT_USERS, EXACT_QUERIES = 2_000, 100_000
-"""Maximum numbers of users and of queries (past and test) for which all lives are generated and counted exactly."""
 SAMPLED_USERS = 20
 """Maximum number of users whose lives are generated otherwise."""
-MOST_OTHERS, SAMPLED_OTHERS = 500, 20
-"""Maximum number of people in a training set that is counted completely, and of sampled people otherwise."""
 SAMPLED_QUERIES = 50_000
 """Approximate number of queries of all sampled users: fewer users are sampled if their lives are long."""
-LONGEST_PAST_DAYS, LONGEST_PAST = 30.0, 5_000
-CROWD_USERS, CROWD_QUERIES = 300, 20_000
+CROWD_USERS, CROWD_QUERIES = 500, 20_000
 """Maximum number of sampled users of a population larger than `EXACT_USERS`, and about the number of their queries:
 the time of a short life is measured precisely only with many of them."""
-PROBED_USERS, PROBED_QUERIES = 4, 4_000
+PROBED_USERS, PROBED_QUERIES = 4, 10_000
 """Minimum number of simulated users, and number of queries that they make together."""
+LEAST_TREND = 100
+"""Minimum number of simulated queries from which the growth of their time is extrapolated, up to twice as many."""
 _SHORT_S = 1.0
 """Probes that take less time are repeated, and the faster one counts."""
 
@@ -88,7 +90,7 @@ class Rate:
     growth_s: float = 0.0
     """Increase of the time of a query with each report, for mechanisms that learn."""
     grows_until: float = math.inf
-    """Number of reports beyond which the time of a query no longer grows, because older ones are forgotten."""
+    """Number of reports beyond which the time of a query is assumed not to grow."""
 
     def seconds(self, queries: float) -> float:
         """Return the time of a user with a number of queries: as measured, extrapolated linearly beyond the probe."""
@@ -112,14 +114,14 @@ def count_without_living(scenario: Scenario) -> tuple[int, int] | None:
 
 
 def measurements(
-    settings: Sequence[Point], probes: Mapping[str, Point], *, rates_s: float, prepare_s: float
+    settings: Sequence[Point], probes: Mapping[str, Point], *, measure_s: float, prepare_s: float
 ) -> Iterator[Report]:
     """Yield the measurements of each setting, and then of each LPPM at its point.
 
-    Settings are skipped after `prepare_s` seconds in total. The LPPMs share the following `rates_s` seconds: each is
-    stopped, between two queries, when it has used an equal share of what the ones before it left. Memoryless mechanisms
-    come first, because they need less than their share. Optimal designs come last, because their linear programs
-    cannot be interrupted.
+    Settings are skipped after `prepare_s` seconds. The LPPMs share the rest of `measure_s` seconds: each is stopped,
+    between two queries, when it has used an equal share of what the ones before it left. Fast mechanisms come first,
+    because they need less than their share. Optimal designs come last, because their linear programs cannot be
+    interrupted.
     """
     began_s = time.monotonic()
     made: dict[str, Setting] = {}
@@ -132,15 +134,17 @@ def measurements(
     known = [(lppm, point) for lppm, point in probes.items() if point.setting in made]
     for lppm, point in known:
         _check_design(_spec_of(lppm, point.scenario), made[point.setting])
-    stop_s = time.monotonic() + rates_s
+    stop_s = began_s + measure_s
     known.sort(key=lambda probe: _order(_spec_of(probe[0], probe[1].scenario)))
     for place, (lppm, point) in enumerate(known):
         share_s = (stop_s - time.monotonic()) / (len(known) - place)
-        yield _rate(lppm, point, made[point.setting], max(share_s, rates_s / len(known) / 4))
+        yield _rate(lppm, point, made[point.setting], max(share_s, measure_s / len(known) / 4))
 
 
-def _order(spec: LPPMSpec) -> tuple[bool, bool]:
-    return _is_optimal(spec), not spec.is_memoryless
+def _order(spec: LPPMSpec) -> tuple[bool, bool, bool, bool]:
+    learns = isinstance(spec.belief, EstimatedProfileParameters)
+    regularises = isinstance(spec.belief, EstimatedProfileParameters) and spec.belief.regularise is not None
+    return _is_optimal(spec), regularises, learns, not spec.is_memoryless
 
 
 def _spec_of(lppm: str, scenario: Scenario) -> LPPMSpec:
@@ -164,7 +168,7 @@ def _prepare(point: Point) -> tuple[Setting, Prepared]:
     setting.world, setting.mobility, setting.demand  # noqa: B018 - built on first access
     everybody = setting.users
     built_s = time.process_time() - began_s
-    setting.users = sample(everybody, _sample_size(setting, everybody), _named(scenario))
+    setting.users = sample(everybody, _sample_size(setting, everybody), named_users(scenario))
     began_s, unchecked = time.process_time(), None
     population = Population(setting, 0)
     try:
@@ -179,12 +183,12 @@ def _prepare(point: Point) -> tuple[Setting, Prepared]:
         population = Population(setting, 0)
         lives = population.lives
     each_s = (time.process_time() - began_s) / len(lives)
-    lengths = [_length(life.test.times_s, scenario) for life in lives.values()]
+    lengths = [length_of(life.test.times_s, scenario) for life in lives.values()]
     past = sum(len(life.past) for life in lives.values()) / len(lives)
     lived = sum(len(life.past) + len(life.test) for life in lives.values()) / len(lives)
     began_s = time.process_time()
     _train(population)
-    once_s = built_s + (time.process_time() - began_s) * _cut_by(scenario, setting.scenario)
+    once_s = built_s + (time.process_time() - began_s) * cut_by(scenario, setting.scenario)
     exact = False
     mean = sum(lengths) / len(lengths)
     if mean > 1.5 * LONGEST:
@@ -237,87 +241,6 @@ def _with_users(setting: Setting, users: Sequence[str]) -> Setting:
     return other
 
 
-def sample(users: Sequence[str], count: int, named: Sequence[str] = ()) -> list[str]:
-    """Return `count` evenly spaced users including the first, and those in `named`, in the order of `users`.
-
-    >>> sample(["a", "b", "c", "d", "e"], 2, ["b"])
-    ['a', 'b', 'c']
-    """
-    if len(users) <= count:
-        return list(users)
-    chosen = {len(users) * k // count for k in range(count)} | {users.index(user) for user in named if user in users}
-    return [users[place] for place in sorted(chosen)]
-
-
-def _named(scenario: Scenario) -> list[str]:
-    """Return the users that shifts name explicitly."""
-    return [user for shift in scenario.shifts for user in shift.named_users]
-
-
-def reduced(scenario: Scenario) -> Scenario:
-    """Return the scenario with long lives shortened and large training sets reduced."""
-    users, changes = scenario.users, dict[str, Any]()
-    if not isinstance(users.mobility, ReplayParameters):
-        changes["users"] = users.model_copy(update=_shorter(users, scenario))
-    training = {
-        name: spec.model_copy(update=_fewer(spec, scenario)) if isinstance(spec, OthersParameters) else spec
-        for name, spec in scenario.training.items()
-    }
-    return scenario.model_copy(update=changes | {"training": training})
-
-
-def _shorter(users: people.UsersSpec, scenario: Scenario) -> dict[str, Any]:
-    """Return changes that shorten lives, but not to before the last shift."""
-    if any(shift.at_day is not None for shift in scenario.shifts):
-        return {}
-    at_queries = [shift.at_query for shift in scenario.shifts if shift.at_query is not None]
-    longest = max([LONGEST_PROBE, *(at + LONGEST_PROBE for at in at_queries)])
-    changes: dict[str, Any] = {"queries": min(users.queries or longest, longest)}
-    if users.past_queries is not None:
-        changes["past_queries"] = min(users.past_queries, LONGEST_PAST)
-    if users.past_days is not None:
-        changes["past_days"] = min(users.past_days, LONGEST_PAST_DAYS)
-    return changes
-
-
-def _fewer(spec: OthersParameters, scenario: Scenario) -> dict[str, Any]:
-    """Return changes that reduce a training set; recorded people are not reduced."""
-    if isinstance(spec.mobility or scenario.users.mobility, ReplayParameters):
-        return {}
-    queries, days = (spec.queries, spec.days) if spec.queries or spec.days else (None, None)
-    if queries is None and days is None:
-        queries, days = scenario.users.queries, scenario.users.days
-    count = spec.count or DEFAULT_USERS
-    if days is None and queries is not None and count <= MOST_OTHERS and count * queries <= EXACT_QUERIES:
-        return {"queries": queries}
-    short = LONGEST_PAST if queries is None else min(queries, LONGEST_PAST)
-    return {"count": min(count, SAMPLED_OTHERS), "queries": short, "days": days}
-
-
-def _cut_by(full: Scenario, small: Scenario) -> float:
-    """Return the ratio of training data between a scenario and its reduced version, the maximum over training sets."""
-    factors = [1.0]
-    for name, spec in full.training.items():
-        if isinstance(spec, OthersParameters):
-            less = small.training[name]
-            assert isinstance(less, OthersParameters)
-            people_each = (spec.count or DEFAULT_USERS) / (less.count or DEFAULT_USERS)
-            queries = spec.queries or full.users.queries
-            longer = queries / less.queries if queries is not None and less.queries is not None else 1.0
-            factors.append(people_each * max(longer, 1.0))
-    return max(factors)
-
-
-def _length(times_s: Any, scenario: Scenario) -> int:
-    """Return the number of queries of a user from the times of the first ones: by their rate if `days` limit them."""
-    users, lived = scenario.users, len(times_s)
-    if isinstance(users.mobility, ReplayParameters) or lived < LONGEST_PROBE or users.days is None:
-        return lived if users.queries is None or users.days is not None else max(lived, users.queries)
-    span_s = max(int(times_s[-1]) - int(times_s[0]), 1)
-    by_rate = int((lived - 1) * users.days * DAY_S / span_s)
-    return max(lived, by_rate if users.queries is None else min(by_rate, users.queries))
-
-
 class _Enough(Exception):
     """Time limit of a probe."""
 
@@ -363,10 +286,11 @@ def _rate(lppm: str, point: Point, setting: Setting, limit_s: float) -> Rate:
     one = setting.users[:1]
     first = _timed(lppm, point, setting, one, limit_s)
     spec = _spec_of(lppm, point.scenario)
-    next_s, growth_s = trend(first.stamps_s, learns=not spec.is_memoryless)
+    simulated = len(first.stamps_s)
+    next_s, growth_s = trend(first.stamps_s, learns=not spec.is_memoryless and simulated >= LEAST_TREND)
     # Fixed costs count for each user: an overestimate is better than an underestimate.
-    rate = Rate(lppm, 0.0, first.seconds, len(first.stamps_s), first.complete)
-    rate = replace(rate, next_s=next_s, growth_s=growth_s, grows_until=_memory(spec))
+    rate = Rate(lppm, 0.0, first.seconds, simulated, first.complete)
+    rate = replace(rate, next_s=next_s, growth_s=growth_s, grows_until=min(_memory(spec), 2 * simulated))
     left_s = max(limit_s - (time.monotonic() - began_s), 0.0)
     affordable = int(left_s / max(first.seconds, 1e-4))
     few = setting.users[: min(_probed_users(point.scenario, setting), max(affordable, 1))]
@@ -424,11 +348,11 @@ def _probed_users(scenario: Scenario, setting: Setting) -> int:
 def _timed(
     lppm: str, point: Point, setting: Setting, users: Sequence[str], limit_s: float, silent: Sequence[str] = ()
 ) -> _Timed:
-    """Simulate some users, twice if there is time: the faster one counts."""
+    """Simulate some users; few of them twice if there is time, of which the faster counts."""
     began_s = time.monotonic()
     timed = _once(lppm, point, setting, users, limit_s, silent)
     left_s = limit_s - (time.monotonic() - began_s)
-    if timed.complete and timed.seconds < _SHORT_S and left_s > 2 * timed.seconds:
+    if len(users) <= PROBED_USERS and timed.complete and timed.seconds < _SHORT_S and left_s > 2 * timed.seconds:
         # A one-time cost, such as a garbage collection, would count for every query.
         again = _once(lppm, point, setting, users, left_s, silent)
         timed = again if again.complete and again.seconds < timed.seconds else timed
@@ -440,11 +364,12 @@ def _once(
 ) -> _Timed:
     # The next user takes part without queries: a mechanism may be trained on their past.
     chosen = list(
-        dict.fromkeys([*users, *setting.users[len(users) : len(users) + 1], *silent, *_named(setting.scenario)])
+        dict.fromkeys([*users, *setting.users[len(users) : len(users) + 1], *silent, *named_users(setting.scenario)])
     )
     population = Population(_with_users(setting, chosen), 0)
     population.lives = {
-        user: life.first(LONGEST_PROBE if user in users else 0) for user, life in population.lives.items()
+        user: life.first(longest_probe(point.scenario) if user in users else 0)
+        for user, life in population.lives.items()
     }
     clock = _Clock(limit_s)
     chunk = Chunk(f"probe of {lppm}", point, range(1), (lppm,))
