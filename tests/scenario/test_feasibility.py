@@ -50,7 +50,6 @@ def scenario_with(make_scenario: MakeScenario, design: dict[str, Any], distance:
         {"kind": "planar_laplace", "discretise": False, **BUDGET},
         {"kind": "planar_geometric", "metric": "manhattan"},
         {"kind": "planar_geometric", "metric": "manhattan", "remap": False},
-        {"kind": "planar_geometric", "metric": "manhattan", **BUDGET},
         {"kind": "snapping", "cells_per_side": 20, "remap": False},
         {"kind": "cloaking"},
         {"kind": "dropping"},
