@@ -11,6 +11,7 @@ from sim.execution.inputs import fingerprints
 from sim.execution.plan import Chunk, Plan, tasks
 from sim.execution.population_cache import PopulationCache
 from sim.scenario.consistency import findings
+from sim.scenario.feasibility import require_feasible
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import Fault, ScenarioError, dotted
 from sim.scenario.sweep import Point, models, points
@@ -39,6 +40,7 @@ class Study:
         ]:
             raise ScenarioError(faults)
         swept = points(scenario)
+        require_feasible(point.scenario for point in swept)
         populations, representatives = PopulationCache(), models(swept)
 
         def size_of(point: Point, lppms: Sequence[str]) -> ChunkSize:

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, model_validator
 
 from sim.components.custom import Custom
 from sim.components.registry import Parameters, component
+from sim.inference.dense import require_dense
 from sim.interfaces import Design
 from sim.world import World
 
@@ -28,6 +29,26 @@ class ShortNames:
     """Parameters of the name ``<design>`` alone, for designs that ignore the belief; None without such a name."""
     parameters: dict[str, Any] = field(default_factory=dict)
     """Parameters of the design in all these names, if they differ from its defaults."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldSize:
+    """Size of a world and the kinds of its distances, known before it is built."""
+
+    n_cells: int
+    quality: str
+    """Kind of the quality distance d_Q, such as ``manhattan``."""
+    privacy: str
+    """Kind of the privacy distance d_P."""
+
+    def require_dense(self) -> None:
+        """Raise `InvalidValue` if the channel as a matrix is too large."""
+        require_dense(self.n_cells, "the probabilities of all outputs in all cells")
+
+    def require_dense_unless(self, *kinds: str) -> None:
+        """Raise `InvalidValue` if the channel as a matrix is too large, unless d_Q is of one of these kinds."""
+        if self.quality not in kinds:
+            self.require_dense()
 
 
 class DesignParameters(Parameters):
@@ -50,6 +71,12 @@ class DesignParameters(Parameters):
     def budget_km(self) -> float | None:
         """Expected loss in km that the design is calibrated to; None without a budget."""
         return None
+
+    def require_feasible(self, size: WorldSize) -> None:
+        """Raise `InvalidValue` if the design needs something that is refused in a world of this size.
+
+        Called while a run is planned. The default, for designs without a matrix over all pairs of cells, does nothing.
+        """
 
     @abstractmethod
     def build(self, world: World) -> Design:

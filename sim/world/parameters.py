@@ -100,6 +100,8 @@ class DistanceParameters(Parameters):
     """Parameters of a distance between cells."""
 
     needs_roads: ClassVar[bool] = False
+    is_dense: ClassVar[bool] = False
+    """Whether the distance is held as a matrix over all pairs of cells on any grid."""
     """Whether the distance is measured along roads."""
 
     @abstractmethod

@@ -6,7 +6,7 @@ import time
 
 import click
 
-from sim.cli.options import ScenarioCommand, ScenarioOptions, scenario_options
+from sim.cli.options import WORKERS, ScenarioCommand, ScenarioOptions, scenario_options, worker_count
 
 _TOTAL_S, _LEAST_S = 4.5, 0.5
 """Time in s from which the start, imports, kernels and the scenario are subtracted to get the default limit, and its
@@ -24,10 +24,16 @@ minimum."""
     show_default="0.5 to 2.5, so that the command takes less than 5",
     help="Time limit of the measurement in seconds; parts that take longer are not measured.",
 )
-def check(scenario: ScenarioOptions, *, measure: bool, limit_s: float | None) -> None:
+@click.option(
+    "--workers",
+    type=WORKERS,
+    help="Number of worker processes of the run, for the estimated duration.  [default: one per core]",
+)
+def check(scenario: ScenarioOptions, *, measure: bool, limit_s: float | None, workers: int | None) -> None:
     """Validate SCENARIO and estimate its cost.
 
-    Estimates run time, memory and disk space by simulating a few users for at most --limit seconds. Writes no files.
+    Estimates CPU time and duration of the run, memory and disk space by simulating a few users for at most --limit
+    seconds. Writes no files.
     Without --allow-code, custom components are not imported and nothing is estimated.
     """
     began_s = time.monotonic()
@@ -48,5 +54,6 @@ def check(scenario: ScenarioOptions, *, measure: bool, limit_s: float | None) ->
     if limit_s is None:
         taken_s = max(time.monotonic() - began_s, time.process_time())  # the latter includes the start of Python
         limit_s = min(max(_TOTAL_S - taken_s, _LEAST_S), LIMIT_S)
-    print_cost(study, estimate(study, swept, measure=measure, limit_s=limit_s))
+    cost = estimate(study, swept, measure=measure, limit_s=limit_s, started_s=time.process_time())
+    print_cost(study, cost, workers=worker_count(workers, None) or 1)
     print_remarks(remarks(point.scenario for point in swept))

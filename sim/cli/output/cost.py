@@ -8,18 +8,20 @@ from sim.analysis import narrative as sentences
 from sim.analysis.narrative import span
 from sim.cli.output.terminal import data_size, duration, stdout
 from sim.escaping import escape
-from sim.execution.cost.estimate import BYTES_PER_ROW, Cost, installed_bytes
+from sim.execution.cost.estimate import Cost, installed_bytes
 from sim.scenario.models import RepeatUntil, Scenario
+from sim.world.parameters import GridParameters
 
 
-def print_cost(scenario: Scenario, cost: Cost) -> None:
+def print_cost(scenario: Scenario, cost: Cost, *, workers: int = 1) -> None:
     """Print the size and estimated cost of a scenario."""
     console = stdout()
     least = cost.least or cost
     about = "about " if cost.approximate else ""
-    log_size = span(least.rows, cost.rows, lambda rows: data_size(rows * BYTES_PER_ROW))
+    log_size = span(least.log_bytes, cost.log_bytes, data_size)
     for name, *texts in (
         ("scenario", f"{scenario.name} is valid ({_digest(scenario)}seed {scenario.seed})"),
+        *(("cells", _cells(grid)) for grid in cost.grids),
         ("points", f"{cost.points} x {_replications(scenario)}"),
         *(
             ("exact", f"{name}: simulated once, because its expected metrics do not vary between replications")
@@ -37,8 +39,9 @@ def print_cost(scenario: Scenario, cost: Cost) -> None:
         ),
         ("memory", f"about {data_size(cost.peak_bytes, digits=0)} per worker process"),
         *(("note", note) for note in cost.undivided),
-        *(("note", note) for note in _more_than_installed(cost.peak_bytes)),
-        ("time", _time(least, cost)),
+        *(("note", note) for note in _more_than_installed(cost)),
+        ("CPU time", _cpu_time(least, cost)),
+        *(("duration", text) for text in _duration(least, cost, workers)),
         *(("note", f"not measured: {part}") for part in cost.unmeasured),
         *(("note", note) for note in sentences.left_out(cost.readings)),
         *(("note", note) for note in sentences.hidden_channels(scenario)),
@@ -59,20 +62,42 @@ def _replications(scenario: Scenario) -> str:
     return f"{number} replications, until all metrics are within ± {replications.until_half_width_km:g} km"
 
 
-def _more_than_installed(peak_bytes: int) -> list[str]:
-    """Return a warning if a process needs more memory than the machine has."""
+def _cells(parameters: GridParameters) -> str:
+    """Return the number of cells of a grid and their size."""
+    grid = parameters.build()
+    height_m, width_m = 1000 * grid.height_km / grid.rows, 1000 * grid.width_km / grid.cols
+    each = f"{width_m:,.0f} m (east-west) x {height_m:,.0f} m (north-south)"
+    return f"{grid.n_cells:,} ({grid.rows:,} rows x {grid.cols:,} columns) of {each}"
+
+
+def _more_than_installed(cost: Cost) -> list[str]:
+    """Return a warning if a process needs more memory than the machine has, with advice that can help."""
     installed = installed_bytes()
-    if installed is None or peak_bytes <= installed:
+    if installed is None or cost.peak_bytes <= installed:
         return []
-    return [f"this exceeds the memory of this machine ({data_size(installed)}): reduce users, queries or cells"]
+    advice = "reduce users, queries or cells"
+    if cost.least_bytes > installed:
+        advice = "fewer users or queries do not help; reduce the number of cells or choose other mechanisms"
+    return [f"this exceeds the memory of this machine ({data_size(installed)}): {advice}"]
 
 
-def _time(least: Cost, cost: Cost) -> str:
-    """Return the estimated time on one core; a lower bound if a part was not measured."""
+def _cpu_time(least: Cost, cost: Cost) -> str:
+    """Return the estimated CPU time of the run; a lower bound if a part was not measured."""
     if cost.seconds is None:
         return "not measured"
     bound = "at least" if cost.incomplete else "about"
-    return f"{bound} {span(least.seconds, cost.seconds, duration)} (measured on a few users)"
+    spent = span(least.seconds, cost.seconds, duration)
+    return f"{bound} {spent} on one core, with start-up, tables and figures (measured on a few users)"
+
+
+def _duration(least: Cost, cost: Cost, workers: int) -> list[str]:
+    """Return the estimated wall-clock time with some workers, if it was measured."""
+    if least.times is None or cost.times is None:
+        return []
+    bound = "at least" if cost.incomplete else "about"
+    passed = span(least.times.wall_s(workers), cost.times.wall_s(workers), duration)
+    each = "1 worker process on a free core" if workers == 1 else f"{workers} worker processes, each on a free core"
+    return [f"{bound} {passed} with {each}"]
 
 
 def print_remarks(remarks: Sequence[str]) -> None:

@@ -18,15 +18,19 @@ from sim.execution.blocks import ChunkSize
 from sim.execution.chunk_size import chunk_size, undivided_note
 from sim.execution.cost.bounded import Collected, collect
 from sim.execution.cost.footprint import peak_bytes
+from sim.execution.cost.overhead import PART_S, START_S, Times, start_and_end
 from sim.execution.cost.probe import PROBED_USERS, Prepared, Rate, Report, count_without_living, measurements
 from sim.execution.plan import Task, tasks
 from sim.inference import kernels
 from sim.mobility.recorded.replay import ReplayParameters
+from sim.scenario.feasibility import require_feasible
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import RepeatUntil, Scenario
 from sim.scenario.sweep import Point, points
+from sim.world.parameters import GridParameters
 
-BYTES_PER_ROW = 23
+BYTES_PER_ROW = {"queries": 23, "summary": 40}
+"""Size in bytes of a row of the event log on disk. Rows of a summary share less, and their parts are small."""
 LIMIT_S = 2.5
 """Default time limit of the measurements in s."""
 KERNEL_BYTES = 110_000_000
@@ -45,7 +49,15 @@ class Cost:
     queries: int
     rows: int
     seconds: float | None
-    """CPU time in s; None if it was not measured."""
+    """CPU time in s of the whole run with one process; None if it was not measured."""
+    times: Times | None = None
+    """CPU time of the stages of the run; None if it was not measured."""
+    grids: tuple[GridParameters, ...] = ()
+    """The grids of all points."""
+    log_bytes: int = 0
+    """Size of the event log on disk."""
+    least_bytes: int = 0
+    """Memory that a process would need for a single user with a single query."""
     peak_bytes: int = 0
     """Estimated peak memory of the largest process."""
     approximate: bool = False
@@ -65,15 +77,22 @@ class Cost:
 
 
 def estimate(
-    scenario: Scenario, swept: list[Point] | None = None, *, measure: bool = True, limit_s: float = LIMIT_S
+    scenario: Scenario,
+    swept: list[Point] | None = None,
+    *,
+    measure: bool = True,
+    limit_s: float = LIMIT_S,
+    started_s: float = START_S,
 ) -> Cost:
     """Count the work of a scenario and, if `measure`, estimate its CPU time from a few users of its first replication.
 
     `swept` are the points of its sweep (default: computed). Measurements stop after `limit_s` seconds, planning
-    included; `Cost.unmeasured` lists what is missing.
+    included; `Cost.unmeasured` lists what is missing. `started_s` is the CPU time in which the process has started.
     """
     began_s = time.monotonic()
-    work = tasks(points(scenario) if swept is None else swept)
+    swept = points(scenario) if swept is None else swept
+    require_feasible(point.scenario for point in swept)
+    work = tasks(swept)
     settings = {task.point.setting: task.point for task in work}
     if measure:
         kernels.compiled()  # the time of loading them must not count as time of a query
@@ -83,11 +102,11 @@ def estimate(
         measurements,
         _spread(list(settings.values()), MOST_SETTINGS),
         probes,
-        time_each_s=0.6 * left_s / len(probes) if probes else 0.0,
-        prepare_s=0.3 * left_s,
+        measure_s=0.9 * left_s,
+        prepare_s=0.4 * left_s,
     )
     collected: Collected[Report] = collect(job, limit_s=left_s)
-    return _cost(work, settings, collected, probes, limit_s)
+    return _cost(work, settings, collected, probes, limit_s, started_s)
 
 
 def installed_bytes() -> int | None:
@@ -145,13 +164,16 @@ def _cost(
     collected: Collected[Report],
     probes: dict[str, Point],
     limit_s: float,
+    started_s: float,
 ) -> Cost:
     """Combine counts and measurements."""
     prepared = {report.setting: report for report in collected.reports if isinstance(report, Prepared)}
     rates = {report.lppm: report for report in collected.reports if isinstance(report, Rate)}
     people_of = _people_of(settings, prepared)
     rows = _rows_by_task(work, people_of)
+    here = _bytes_here()
     peak = max((_peak(task, people_of[task.point.setting], rows) for task in _some(work)), default=0.0)
+    least_peak = max(peak_bytes(task.point.scenario, users=1, queries=1, past=0, rows=1) for task in _some(work))
     whole = Cost(
         points=len({task.point.index for task in work}),
         users=max(own.users for own in people_of.values()),
@@ -159,7 +181,9 @@ def _cost(
         queries=0,
         rows=0,
         seconds=None,
-        peak_bytes=round(_bytes_here() + peak),
+        grids=tuple(dict.fromkeys(task.point.scenario.world.grid for task in work)),
+        peak_bytes=round(here + peak),
+        least_bytes=round(here + least_peak),
         approximate=not all(own.exact for own in people_of.values()),
         unmeasured=tuple(_unmeasured(collected, settings, rates, probes, limit_s)),
         incomplete=not probes.keys() <= rates.keys(),
@@ -170,12 +194,15 @@ def _cost(
 
     def count(times: dict[tuple[int, str], int]) -> Cost:
         queries = sum(times[task.key] * people_of[task.point.setting].total for task in work)
+        stages = _times(work, times, people_of, rates, rows, started_s) if rates else None
         return replace(
             whole,
             simulations=sum(times.values()),
             queries=round(queries),
             rows=round(sum(times[task.key] * rows[task.key] for task in work)),
-            seconds=_seconds(work, times, people_of, rates) if rates else None,
+            log_bytes=round(sum(times[task.key] * rows[task.key] * _bytes_per_row(task) for task in work)),
+            seconds=None if stages is None else stages.cpu_s(),
+            times=stages,
         )
 
     least, most = ({task.key: getattr(task, bound) for task in work} for bound in ("at_least", "at_most"))
@@ -252,21 +279,44 @@ def _rows(scenario: Scenario, lppm: LPPMSpec, lengths: Iterable[int]) -> int:
     return sum(map(scenario.record.rows, lengths)) * max(len(attacks), 1) + about_the_past
 
 
-def _seconds(
-    work: Sequence[Task], times: dict[tuple[int, str], int], people_of: dict[str, _People], rates: dict[str, Rate]
-) -> float:
-    """Return the CPU time in s of all simulations with measured LPPMs, and of building worlds, lives and training."""
-    total_s = sum(own.once_s for own in people_of.values())
+def _bytes_per_row(task: Task) -> int:
+    return BYTES_PER_ROW["queries" if task.point.scenario.record.summary_window is None else "summary"]
+
+
+def _times(
+    work: Sequence[Task],
+    times: dict[tuple[int, str], int],
+    people_of: dict[str, _People],
+    rates: dict[str, Rate],
+    rows: dict[tuple[int, str], float],
+    started_s: float,
+) -> Times:
+    """Return the CPU time of the stages of a run with the measured LPPMs."""
+    once_s = sum(own.once_s for own in people_of.values())
+    total_s, chunks, combinations = once_s, 0.0, 0.0
     replications: dict[str, int] = {}
     for task in work:
-        own = people_of[task.point.setting]
-        replications[task.point.setting] = max(replications.get(task.point.setting, 0), times[task.key])
+        own, scenario = people_of[task.point.setting], task.point.scenario
+        size, repeated = _size(task, own), times[task.key]
+        joined = 1 if isinstance(scenario.replications, RepeatUntil) else len(scenario.lppms)
+        chunks += max(repeated * size.blocks / size.replications, 1.0) / joined
+        combinations += own.users * max(len(scenario.attacks), 1)
+        replications[task.point.setting] = max(replications.get(task.point.setting, 0), repeated)
         if (rate := rates.get(task.lppm)) is None or not rate.queries:
             continue
-        user_s = rate.user_s + rate.candidate_s * max(own.users - PROBED_USERS, 0)
-        users_s = own.total * user_s / rate.queries
-        total_s += times[task.key] * (rate.fixed_s * _size(task, own).blocks + users_s)
-    return total_s + sum(people_of[key].users * people_of[key].each_s * count for key, count in replications.items())
+        more_s = rate.candidate_s * max(own.users - PROBED_USERS, 0) / rate.queries
+        users_s = own.scaled(sum(rate.seconds(queries) + more_s * queries for queries in own.lengths))
+        total_s += repeated * (rate.fixed_s * size.blocks + users_s)
+    total_s += sum(people_of[key].users * people_of[key].each_s * count for key, count in replications.items())
+    start_s, end_s = start_and_end(
+        started_s=started_s,
+        rows=sum(times[task.key] * rows[task.key] for task in work),
+        combinations=combinations,
+        attacks=max(len(task.point.scenario.attacks) for task in work),
+        shifts=any(task.point.scenario.shifts for task in work),
+    )
+    parts = max(math.ceil(chunks), 1)
+    return Times(start_s, total_s + parts * PART_S, end_s, chunks=parts, once_s=once_s)
 
 
 def _some(work: Sequence[Task]) -> list[Task]:

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sim.attack.identification import IdentificationParameters
+from sim.belief.estimated_profile import EstimatedProfileParameters
+from sim.belief.forgetting import Forgetting
 from sim.components.imports import ComponentError
 from sim.errors import InputError, input_errors
 from sim.execution.chunks import FailedSimulation, run_chunk
+from sim.execution.cost.reduction import (
+    EXACT_QUERIES,
+    EXACT_USERS,
+    LONGEST_PROBE,
+    cut_by,
+    length_of,
+    longest_probe,
+    named_users,
+    reduced,
+    sample,
+)
 from sim.execution.plan import Chunk
 from sim.execution.population_cache import PopulationCache
-from sim.mobility.recorded.replay import ReplayParameters
 from sim.mobility.synthetic.city import DEFAULT_USERS
-from sim.mobility.traces import DAY_S, LONGEST
-from sim.mobility.training.others import OthersParameters
-from sim.scenario import people
+from sim.mobility.traces import LONGEST
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import Scenario
 from sim.scenario.sweep import Point
@@ -26,19 +36,17 @@ from sim.simulation.interrupts import ComponentExit, described, raised_at
 from sim.simulation.population import Population
 from sim.simulation.setting import Setting
 
-LONGEST_PROBE = 300
-"""Maximum number of simulated queries of one user; the cost of a mechanism that learns grows with their number."""
-EXACT_USERS, EXACT_QUERIES = 2_000, 100_000
-"""Maximum numbers of users and of queries (past and test) for which all lives are generated and counted exactly."""
 SAMPLED_USERS = 20
 """Maximum number of users whose lives are generated otherwise."""
-MOST_OTHERS, SAMPLED_OTHERS = 500, 20
-"""Maximum number of people in a training set that is counted completely, and of sampled people otherwise."""
 SAMPLED_QUERIES = 50_000
 """Approximate number of queries of all sampled users: fewer users are sampled if their lives are long."""
-LONGEST_PAST_DAYS, LONGEST_PAST = 30.0, 5_000
-PROBED_USERS, PROBED_QUERIES = 4, 400
+CROWD_USERS, CROWD_QUERIES = 500, 20_000
+"""Maximum number of sampled users of a population larger than `EXACT_USERS`, and about the number of their queries:
+the time of a short life is measured precisely only with many of them."""
+PROBED_USERS, PROBED_QUERIES = 4, 10_000
 """Minimum number of simulated users, and number of queries that they make together."""
+LEAST_TREND = 100
+"""Minimum number of simulated queries from which the growth of their time is extrapolated, up to twice as many."""
 _SHORT_S = 1.0
 """Probes that take less time are repeated, and the faster one counts."""
 
@@ -77,6 +85,21 @@ class Rate:
     """Whether all queries of the probe were simulated within its time limit."""
     candidate_s: float = 0.0
     """Additional time of a user for each further candidate of an identification attack."""
+    next_s: float | None = None
+    """Time of the query after the last simulated one; None: the mean of all."""
+    growth_s: float = 0.0
+    """Increase of the time of a query with each report, for mechanisms that learn."""
+    grows_until: float = math.inf
+    """Number of reports beyond which the time of a query is assumed not to grow."""
+
+    def seconds(self, queries: float) -> float:
+        """Return the time of a user with a number of queries: as measured, extrapolated linearly beyond the probe."""
+        if queries <= self.queries:
+            return self.user_s * queries / self.queries
+        next_s = self.user_s / self.queries if self.next_s is None else self.next_s
+        further = queries - self.queries
+        growing = min(further, max(self.grows_until - self.queries, 0.0))
+        return self.user_s + next_s * further + self.growth_s * growing * (further - growing / 2)
 
 
 Report = Prepared | Rate
@@ -91,12 +114,14 @@ def count_without_living(scenario: Scenario) -> tuple[int, int] | None:
 
 
 def measurements(
-    settings: Sequence[Point], probes: Mapping[str, Point], *, time_each_s: float, prepare_s: float
+    settings: Sequence[Point], probes: Mapping[str, Point], *, measure_s: float, prepare_s: float
 ) -> Iterator[Report]:
     """Yield the measurements of each setting, and then of each LPPM at its point.
 
-    Settings are skipped after `prepare_s` seconds in total, and each LPPM is stopped after `time_each_s`, between two
-    queries. Optimal designs come last, because their linear programs cannot be interrupted.
+    Settings are skipped after `prepare_s` seconds. The LPPMs share the rest of `measure_s` seconds: each is stopped,
+    between two queries, when it has used an equal share of what the ones before it left. Fast mechanisms come first,
+    because they need less than their share. Optimal designs come last, because their linear programs cannot be
+    interrupted.
     """
     began_s = time.monotonic()
     made: dict[str, Setting] = {}
@@ -109,9 +134,17 @@ def measurements(
     known = [(lppm, point) for lppm, point in probes.items() if point.setting in made]
     for lppm, point in known:
         _check_design(_spec_of(lppm, point.scenario), made[point.setting])
-    for lppm, point in sorted(known, key=lambda probe: _is_optimal(_spec_of(probe[0], probe[1].scenario))):
-        if time_each_s > 0:
-            yield _rate(lppm, point, made[point.setting], time_each_s)
+    stop_s = began_s + measure_s
+    known.sort(key=lambda probe: _order(_spec_of(probe[0], probe[1].scenario)))
+    for place, (lppm, point) in enumerate(known):
+        share_s = (stop_s - time.monotonic()) / (len(known) - place)
+        yield _rate(lppm, point, made[point.setting], max(share_s, measure_s / len(known) / 4))
+
+
+def _order(spec: LPPMSpec) -> tuple[bool, bool, bool, bool]:
+    learns = isinstance(spec.belief, EstimatedProfileParameters)
+    regularises = isinstance(spec.belief, EstimatedProfileParameters) and spec.belief.regularise is not None
+    return _is_optimal(spec), regularises, learns, not spec.is_memoryless
 
 
 def _spec_of(lppm: str, scenario: Scenario) -> LPPMSpec:
@@ -135,7 +168,7 @@ def _prepare(point: Point) -> tuple[Setting, Prepared]:
     setting.world, setting.mobility, setting.demand  # noqa: B018 - built on first access
     everybody = setting.users
     built_s = time.process_time() - began_s
-    setting.users = sample(everybody, _sample_size(setting, everybody), _named(scenario))
+    setting.users = sample(everybody, _sample_size(setting, everybody), named_users(scenario))
     began_s, unchecked = time.process_time(), None
     population = Population(setting, 0)
     try:
@@ -150,12 +183,12 @@ def _prepare(point: Point) -> tuple[Setting, Prepared]:
         population = Population(setting, 0)
         lives = population.lives
     each_s = (time.process_time() - began_s) / len(lives)
-    lengths = [_length(life.test.times_s, scenario) for life in lives.values()]
+    lengths = [length_of(life.test.times_s, scenario) for life in lives.values()]
     past = sum(len(life.past) for life in lives.values()) / len(lives)
     lived = sum(len(life.past) + len(life.test) for life in lives.values()) / len(lives)
     began_s = time.process_time()
     _train(population)
-    once_s = built_s + (time.process_time() - began_s) * _cut_by(scenario, setting.scenario)
+    once_s = built_s + (time.process_time() - began_s) * cut_by(scenario, setting.scenario)
     exact = False
     mean = sum(lengths) / len(lengths)
     if mean > 1.5 * LONGEST:
@@ -181,7 +214,9 @@ def _sample_size(setting: Setting, users: Sequence[str]) -> int:
         return SAMPLED_USERS
     first = Population(_with_users(setting, users[:1]), 0).lives[users[0]]
     # Two are enough for training on other users.
-    return min(SAMPLED_USERS, max(SAMPLED_QUERIES // (len(first.past) + len(first.test)), 2))
+    length = len(first.past) + len(first.test)
+    crowd = min(CROWD_USERS, CROWD_QUERIES // length) if len(users) > EXACT_USERS else 0
+    return max(min(SAMPLED_USERS, max(SAMPLED_QUERIES // length, 2)), crowd)
 
 
 def _all_lengths(scenario: Scenario, setting: Setting, users: Sequence[str]) -> list[int]:
@@ -207,102 +242,30 @@ def _with_users(setting: Setting, users: Sequence[str]) -> Setting:
     return other
 
 
-def sample(users: Sequence[str], count: int, named: Sequence[str] = ()) -> list[str]:
-    """Return `count` evenly spaced users including the first, and those in `named`, in the order of `users`.
-
-    >>> sample(["a", "b", "c", "d", "e"], 2, ["b"])
-    ['a', 'b', 'c']
-    """
-    if len(users) <= count:
-        return list(users)
-    chosen = {len(users) * k // count for k in range(count)} | {users.index(user) for user in named if user in users}
-    return [users[place] for place in sorted(chosen)]
-
-
-def _named(scenario: Scenario) -> list[str]:
-    """Return the users that shifts name explicitly."""
-    return [user for shift in scenario.shifts for user in shift.named_users]
-
-
-def reduced(scenario: Scenario) -> Scenario:
-    """Return the scenario with long lives shortened and large training sets reduced."""
-    users, changes = scenario.users, dict[str, Any]()
-    if not isinstance(users.mobility, ReplayParameters):
-        changes["users"] = users.model_copy(update=_shorter(users, scenario))
-    training = {
-        name: spec.model_copy(update=_fewer(spec, scenario)) if isinstance(spec, OthersParameters) else spec
-        for name, spec in scenario.training.items()
-    }
-    return scenario.model_copy(update=changes | {"training": training})
-
-
-def _shorter(users: people.UsersSpec, scenario: Scenario) -> dict[str, Any]:
-    """Return changes that shorten lives, but not to before the last shift."""
-    if any(shift.at_day is not None for shift in scenario.shifts):
-        return {}
-    at_queries = [shift.at_query for shift in scenario.shifts if shift.at_query is not None]
-    longest = max([LONGEST_PROBE, *(at + LONGEST_PROBE for at in at_queries)])
-    changes: dict[str, Any] = {"queries": min(users.queries or longest, longest)}
-    if users.past_queries is not None:
-        changes["past_queries"] = min(users.past_queries, LONGEST_PAST)
-    if users.past_days is not None:
-        changes["past_days"] = min(users.past_days, LONGEST_PAST_DAYS)
-    return changes
-
-
-def _fewer(spec: OthersParameters, scenario: Scenario) -> dict[str, Any]:
-    """Return changes that reduce a training set; recorded people are not reduced."""
-    if isinstance(spec.mobility or scenario.users.mobility, ReplayParameters):
-        return {}
-    queries, days = (spec.queries, spec.days) if spec.queries or spec.days else (None, None)
-    if queries is None and days is None:
-        queries, days = scenario.users.queries, scenario.users.days
-    count = spec.count or DEFAULT_USERS
-    if days is None and queries is not None and count <= MOST_OTHERS and count * queries <= EXACT_QUERIES:
-        return {"queries": queries}
-    short = LONGEST_PAST if queries is None else min(queries, LONGEST_PAST)
-    return {"count": min(count, SAMPLED_OTHERS), "queries": short, "days": days}
-
-
-def _cut_by(full: Scenario, small: Scenario) -> float:
-    """Return the ratio of training data between a scenario and its reduced version, the maximum over training sets."""
-    factors = [1.0]
-    for name, spec in full.training.items():
-        if isinstance(spec, OthersParameters):
-            less = small.training[name]
-            assert isinstance(less, OthersParameters)
-            people_each = (spec.count or DEFAULT_USERS) / (less.count or DEFAULT_USERS)
-            queries = spec.queries or full.users.queries
-            longer = queries / less.queries if queries is not None and less.queries is not None else 1.0
-            factors.append(people_each * max(longer, 1.0))
-    return max(factors)
-
-
-def _length(times_s: Any, scenario: Scenario) -> int:
-    """Return the number of queries of a user from the times of the first ones: by their rate if `days` limit them."""
-    users, lived = scenario.users, len(times_s)
-    if isinstance(users.mobility, ReplayParameters) or lived < LONGEST_PROBE or users.days is None:
-        return lived if users.queries is None or users.days is not None else max(lived, users.queries)
-    span_s = max(int(times_s[-1]) - int(times_s[0]), 1)
-    by_rate = int((lived - 1) * users.days * DAY_S / span_s)
-    return max(lived, by_rate if users.queries is None else min(by_rate, users.queries))
-
-
 class _Enough(Exception):
     """Time limit of a probe."""
 
 
 class _Clock:
-    """Callback that counts queries and stops a probe at its time limit."""
+    """Callback that records the CPU time after each query and stops a probe at its time limit."""
 
     def __init__(self, limit_s: float) -> None:
-        self.queries = 0
+        self.stamps_s: list[float] = []
         self._began_s, self._limit_s = time.monotonic(), limit_s
 
     def __call__(self, queries: int) -> None:
-        self.queries += queries
+        self.stamps_s += [time.process_time()] * queries
         if time.monotonic() - self._began_s > self._limit_s:
             raise _Enough
+
+
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    """CPU time of a probe, the CPU time after each of its queries, and whether it simulated all of them."""
+
+    seconds: float
+    stamps_s: list[float]
+    complete: bool
 
 
 def _blame(failed: FailedSimulation, scenario: Scenario) -> None:
@@ -320,22 +283,59 @@ def _blame(failed: FailedSimulation, scenario: Scenario) -> None:
 
 def _rate(lppm: str, point: Point, setting: Setting, limit_s: float) -> Rate:
     """Simulate one LPPM for one user and for a few; the difference is the time of an additional user."""
-    one, few = setting.users[:1], setting.users[: _probed_users(point.scenario, setting)]
-    first_s, queries, complete = _timed(lppm, point, setting, one, limit_s / 2)
-    if not complete or len(few) == 1:
-        # Fixed costs count for each user: an overestimate is better than an underestimate.
-        return Rate(lppm, 0.0, first_s, queries, complete)
-    all_s, more, complete = _timed(lppm, point, setting, few, limit_s / 2)
-    if not complete:
-        return Rate(lppm, 0.0, first_s, queries, complete=True)
-    user_s = max(all_s - first_s, 0.0) / (len(few) - 1)
-    fixed_s = max(first_s - user_s, 0.0)
-    rate = Rate(lppm, fixed_s, max(user_s, (all_s - fixed_s) / len(few)), more / len(few), complete=True)
+    began_s = time.monotonic()
+    one = setting.users[:1]
+    first = _timed(lppm, point, setting, one, limit_s)
+    spec = _spec_of(lppm, point.scenario)
+    simulated = len(first.stamps_s)
+    next_s, growth_s = trend(first.stamps_s, learns=not spec.is_memoryless and simulated >= LEAST_TREND)
+    # Fixed costs count for each user: an overestimate is better than an underestimate.
+    rate = Rate(lppm, 0.0, first.seconds, simulated, first.complete)
+    rate = replace(rate, next_s=next_s, growth_s=growth_s, grows_until=min(_memory(spec), 2 * simulated))
+    left_s = max(limit_s - (time.monotonic() - began_s), 0.0)
+    affordable = int(left_s / max(first.seconds, 1e-4))
+    few = setting.users[: min(_probed_users(point.scenario, setting), max(affordable, 1))]
+    if not first.complete or len(few) == 1:
+        return rate
+    all_of = _timed(lppm, point, setting, few, left_s)
+    if not all_of.complete:
+        return rate
+    user_s = max(all_of.seconds - first.seconds, 0.0) / (len(few) - 1)
+    fixed_s = max(first.seconds - user_s, 0.0)
+    user_s = max(user_s, (all_of.seconds - fixed_s) / len(few))
+    rate = replace(rate, fixed_s=fixed_s, user_s=user_s, queries=len(all_of.stamps_s) / len(few))
     rest = setting.users[2:]
     if not rest or not any(isinstance(attack, IdentificationParameters) for attack in point.scenario.attacks):
         return rate
-    crowd_s, _, complete = _timed(lppm, point, setting, one, limit_s / 2, silent=rest)
-    return replace(rate, candidate_s=max(crowd_s - first_s, 0.0) / len(rest)) if complete else rate
+    crowd = _timed(lppm, point, setting, one, limit_s / 2, silent=rest)
+    return replace(rate, candidate_s=max(crowd.seconds - first.seconds, 0.0) / len(rest)) if crowd.complete else rate
+
+
+def trend(stamps_s: Sequence[float], *, learns: bool) -> tuple[float | None, float]:
+    """Return the time of the next query and its increase with each query, from the CPU time after each query.
+
+    The second half of the queries is compared with the first; the first query, with one-time costs, is left out. The
+    increase is not negative, and 0 if the mechanism does not learn.
+
+    >>> trend([0.0, 1.0, 3.0, 6.0, 10.0], learns=True)
+    (5.0, 1.0)
+    """
+    half = (len(stamps_s) - 1) // 2
+    if half < 1:
+        return None, 0.0
+    late_s = (stamps_s[-1] - stamps_s[-1 - half]) / half
+    if not learns:
+        return late_s, 0.0
+    early_s = (stamps_s[-1 - half] - stamps_s[-1 - 2 * half]) / half
+    growth_s = max(late_s - early_s, 0.0) / half
+    return late_s + growth_s * (half + 1) / 2, growth_s
+
+
+def _memory(spec: LPPMSpec) -> float:
+    """Return the number of reports that the belief of an LPPM remembers."""
+    forget = spec.belief.forget if isinstance(spec.belief, EstimatedProfileParameters) else None
+    window = forget.window if isinstance(forget, Forgetting) else None
+    return math.inf if window is None else float(window)
 
 
 def _probed_users(scenario: Scenario, setting: Setting) -> int:
@@ -348,28 +348,29 @@ def _probed_users(scenario: Scenario, setting: Setting) -> int:
 
 def _timed(
     lppm: str, point: Point, setting: Setting, users: Sequence[str], limit_s: float, silent: Sequence[str] = ()
-) -> tuple[float, int, bool]:
-    """Simulate some users; return the CPU time in s, the number of queries, and whether all were simulated."""
+) -> _Timed:
+    """Simulate some users; few of them twice if there is time, of which the faster counts."""
     began_s = time.monotonic()
-    taken_s, queries, complete = _once(lppm, point, setting, users, limit_s, silent)
+    timed = _once(lppm, point, setting, users, limit_s, silent)
     left_s = limit_s - (time.monotonic() - began_s)
-    if complete and taken_s < _SHORT_S and left_s > 2 * taken_s:
+    if len(users) <= PROBED_USERS and timed.complete and timed.seconds < _SHORT_S and left_s > 2 * timed.seconds:
         # A one-time cost, such as a garbage collection, would count for every query.
-        again_s, _, done = _once(lppm, point, setting, users, left_s, silent)
-        taken_s = min(taken_s, again_s) if done else taken_s
-    return taken_s, queries, complete
+        again = _once(lppm, point, setting, users, left_s, silent)
+        timed = again if again.complete and again.seconds < timed.seconds else timed
+    return timed
 
 
 def _once(
     lppm: str, point: Point, setting: Setting, users: Sequence[str], limit_s: float, silent: Sequence[str]
-) -> tuple[float, int, bool]:
+) -> _Timed:
     # The next user takes part without queries: a mechanism may be trained on their past.
     chosen = list(
-        dict.fromkeys([*users, *setting.users[len(users) : len(users) + 1], *silent, *_named(setting.scenario)])
+        dict.fromkeys([*users, *setting.users[len(users) : len(users) + 1], *silent, *named_users(setting.scenario)])
     )
     population = Population(_with_users(setting, chosen), 0)
     population.lives = {
-        user: life.first(LONGEST_PROBE if user in users else 0) for user, life in population.lives.items()
+        user: life.first(longest_probe(point.scenario) if user in users else 0)
+        for user, life in population.lives.items()
     }
     clock = _Clock(limit_s)
     chunk = Chunk(f"probe of {lppm}", point, range(1), (lppm,))
@@ -384,4 +385,4 @@ def _once(
             _blame(failed, point.scenario)
             raise
         complete = False
-    return time.process_time() - began_s, clock.queries, complete
+    return _Timed(time.process_time() - began_s, clock.stamps_s, complete)

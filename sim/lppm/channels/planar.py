@@ -32,6 +32,18 @@ MOST_REMAPPED = 3_000
 _CACHED_BYTES = 2**26
 
 
+def require_table_of_outputs(n_cells: int, kind: str) -> None:
+    """Raise `InvalidValue` if there are too many outputs to remap all of them under a distance of this kind."""
+    if n_cells > MOST_REMAPPED:
+        raise InvalidValue(
+            f"the expected loss after the remap needs the remap of all {n_cells:,} outputs, which would take "
+            f"too long under the {kind} distance; the largest number is {MOST_REMAPPED:,}. Give "
+            "`epsilon_per_km` instead of `quality_budget_km`, or use the Manhattan distance, a coarser grid or "
+            "`remap: false`",
+            code="budget-needs-remap",
+        )
+
+
 class PlanarExponentialChannel:
     """The exponential mechanism f(z | x) ∝ exp(-epsilon |x - z|) on a full grid; `epsilon_per_km` is in [0, inf)."""
 
@@ -87,14 +99,7 @@ class PlanarExponentialChannel:
 
     def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
         """Return the optimal cell to report instead of each output under this prior; an error on a large grid."""
-        if self.n_cells > MOST_REMAPPED:
-            raise InvalidValue(
-                f"the expected loss after the remap needs the remap of all {self.n_cells:,} outputs, which would take "
-                f"too long under the {distance.kind} distance; the largest number is {MOST_REMAPPED:,}. Give "
-                "`epsilon_per_km` instead of `quality_budget_km`, or use the Manhattan distance, a coarser grid or "
-                "`remap: false`",
-                code="budget-needs-remap",
-            )
+        require_table_of_outputs(self.n_cells, distance.kind)
         table = [distance.best_cell(prior * self.likelihood(output)) for output in range(self.n_outputs)]
         return np.array([output if cell < 0 else cell for output, cell in enumerate(table)], dtype=np.int64)
 

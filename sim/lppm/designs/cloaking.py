@@ -16,7 +16,7 @@ from sim.interfaces import Channel, FloatArray, IntArray
 from sim.lppm.centre import centre_of
 from sim.lppm.outputs import Regions
 from sim.lppm.own_outputs import OwnMatrixChannel
-from sim.lppm.parameters import CalibratedParameters, ShortNames
+from sim.lppm.parameters import CalibratedParameters, ShortNames, WorldSize
 from sim.world import World
 from sim.world.distance import Distance
 from sim.world.grid import Grid
@@ -51,6 +51,10 @@ class CloakingParameters(CalibratedParameters):
                 code="k-exceeds-population",
             )
         return self
+
+    def require_feasible(self, size: WorldSize) -> None:
+        """Raise `InvalidValue` if the matrix of the channel is too large."""
+        size.require_dense()
 
     def build(self, world: World) -> Cloaking:
         """Return the design for the grid and the quality distance of a world."""

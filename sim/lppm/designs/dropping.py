@@ -11,7 +11,7 @@ from sim.components.spec import NonNegative, Share
 from sim.interfaces import Channel, FloatArray
 from sim.lppm.outputs import CellsOrNothing
 from sim.lppm.own_outputs import OwnMatrixChannel
-from sim.lppm.parameters import CalibratedParameters, ShortNames
+from sim.lppm.parameters import CalibratedParameters, ShortNames, WorldSize
 from sim.world import World
 from sim.world.distance import Distance
 
@@ -38,6 +38,10 @@ class DroppingParameters(CalibratedParameters):
     def uses_prior(self) -> bool:
         """Whether the channel depends on the prior."""
         return self.drop_loss_km is None
+
+    def require_feasible(self, size: WorldSize) -> None:
+        """Raise `InvalidValue` if the matrix of the channel is too large."""
+        size.require_dense()
 
     def build(self, world: World) -> Dropping:
         """Return the design for the quality distance of a world."""

@@ -15,9 +15,9 @@ from sim.lppm.calibration import ByEpsilon
 from sim.lppm.channels.base import BaseChannel
 from sim.lppm.channels.exponential import exponential
 from sim.lppm.channels.mix import MixChannel
-from sim.lppm.channels.planar import PlanarRemappedChannel
+from sim.lppm.channels.planar import PlanarRemappedChannel, require_table_of_outputs
 from sim.lppm.channels.remapped import RemappedChannel
-from sim.lppm.parameters import CalibratedParameters, ShortNames
+from sim.lppm.parameters import CalibratedParameters, ShortNames, WorldSize
 from sim.world import World
 from sim.world.distance import Distance
 
@@ -60,6 +60,12 @@ class ExponentialParameters(CalibratedParameters):
     def uses_prior(self) -> bool:
         """Whether the channel depends on the prior."""
         return self.remap or self.budget_km is not None
+
+    def require_feasible(self, size: WorldSize) -> None:
+        """Raise `InvalidValue` if the distance needs a matrix that is too large, or a budget too many outputs."""
+        size.require_dense_unless("manhattan", "euclidean")
+        if size.quality == "euclidean" and self.remap and self.budget_km is not None:
+            require_table_of_outputs(size.n_cells, size.quality)
 
     def build(self, world: World) -> Exponential:
         """Return the design for the quality distance of a world."""

@@ -22,7 +22,7 @@ from sim.lppm.optimal_design import (
     verify,
     with_mass,
 )
-from sim.lppm.parameters import DesignParameters, ShortNames
+from sim.lppm.parameters import DesignParameters, ShortNames, WorldSize
 from sim.lppm.programs import error_bound_km, guesses_of, most_error, undominated
 from sim.world import World
 from sim.world.distance import Distance
@@ -45,6 +45,10 @@ class OptimalPrivacyParameters(DesignParameters):
     def budget_km(self) -> float | None:
         """Expected loss in km that the design is calibrated to."""
         return self.quality_budget_km
+
+    def require_feasible(self, size: WorldSize) -> None:
+        """Raise `InvalidValue` if the matrix of the channel is too large."""
+        size.require_dense()
 
     def build(self, world: World) -> OptimalPrivacy:
         """Return the design for both distances of a world."""

@@ -16,7 +16,7 @@ from sim.lppm.cache import Solved
 from sim.lppm.calibration import BUDGET_TOLERANCE_KM
 from sim.lppm.linear import Solver, SolverError
 from sim.lppm.optimal_design import NO_CERTIFICATE, VERIFIED, OptimalDesign, gap_fault, has_form, loss_weights, verify
-from sim.lppm.parameters import CalibratedParameters, ShortNames
+from sim.lppm.parameters import CalibratedParameters, ShortNames, WorldSize
 from sim.lppm.programs import enforce_epsilon, epsilon_violation, least_loss, loss_bound_km, undominated
 from sim.lppm.spanner import Spanner, greedy_spanner
 from sim.lppm.spanner import metric as greatest_metric
@@ -47,6 +47,10 @@ class OptimalQualityParameters(CalibratedParameters):
     solver: Solver = "ipm"
     """Solver of the linear program: HiGHS interior point without crossover (`ipm`), HiGHS simplex (`simplex`), or
     Clarabel (`clarabel`, requires `pip install 'lppm-sim[optimal]'`)."""
+
+    def require_feasible(self, size: WorldSize) -> None:
+        """Raise `InvalidValue` if the matrix of the channel is too large."""
+        size.require_dense()
 
     def build(self, world: World) -> OptimalQuality:
         """Return the design for the quality distance of a world and the metric of the guarantee."""

@@ -10,7 +10,7 @@ from sim.components.spec import NonNegative
 from sim.lppm.calibration import ByEpsilon
 from sim.lppm.channels.matrix import MatrixChannel
 from sim.lppm.channels.product import ProductChannel
-from sim.lppm.parameters import CalibratedParameters, ShortNames
+from sim.lppm.parameters import CalibratedParameters, ShortNames, WorldSize
 from sim.lppm.planar_noise import geometric_kernel, geometric_matrix
 from sim.world import World
 from sim.world.distance import Distance
@@ -44,6 +44,13 @@ class PlanarGeometricParameters(CalibratedParameters):
     def uses_prior(self) -> bool:
         """Whether the channel depends on the prior."""
         return self.remap or self.budget_km is not None
+
+    def require_feasible(self, size: WorldSize) -> None:
+        """Raise `InvalidValue` if the matrix of the channel is too large: that of rows and columns is not."""
+        if self.metric == "euclidean":
+            size.require_dense()
+        elif self.uses_prior:
+            size.require_dense_unless("manhattan")
 
     def build(self, world: World) -> PlanarGeometric:
         """Return the design for the grid and the quality distance of a world."""

@@ -21,7 +21,7 @@ from sim.lppm.calibration import ByEpsilon, epsilon_for_loss
 from sim.lppm.channels.matrix import MatrixChannel
 from sim.lppm.epsilon import steepest_per_km
 from sim.lppm.outputs import Points
-from sim.lppm.parameters import CalibratedParameters, ShortNames
+from sim.lppm.parameters import CalibratedParameters, ShortNames, WorldSize
 from sim.lppm.planar_noise import Truncate, laplace_matrix
 from sim.world import World
 from sim.world.distance import Distance
@@ -97,6 +97,13 @@ class PlanarLaplaceParameters(CalibratedParameters):
     def countless(self) -> bool:
         """Whether there may be too many outputs to enumerate; then expected errors are not computed."""
         return not self.discretise
+
+    def require_feasible(self, size: WorldSize) -> None:
+        """Raise `InvalidValue` if the matrix of the channel is too large; points need one for a budget only."""
+        if self.discretise:
+            size.require_dense()
+        elif self.budget_km is not None:
+            size.require_dense_unless(*_LOSS_KM_AT_ONE)
 
     def build(self, world: World) -> PlanarLaplace:
         """Return the design for the grid and the quality distance of a world."""

@@ -14,7 +14,7 @@ from sim.lppm.centre import centre_of
 from sim.lppm.channels.base import BaseChannel
 from sim.lppm.channels.hiding import identity
 from sim.lppm.channels.matrix import MatrixChannel
-from sim.lppm.parameters import CalibratedParameters, ShortNames
+from sim.lppm.parameters import CalibratedParameters, ShortNames, WorldSize
 from sim.world import World
 from sim.world.distance import Distance
 from sim.world.grid import Grid
@@ -42,6 +42,10 @@ class SnappingParameters(CalibratedParameters):
     def uses_prior(self) -> bool:
         """Whether the channel depends on the prior."""
         return self.remap or self.budget_km is not None
+
+    def require_feasible(self, size: WorldSize) -> None:
+        """Raise `InvalidValue` if the matrix of the channel is too large."""
+        size.require_dense()
 
     def build(self, world: World) -> Snapping:
         """Return the design for the grid and the quality distance of a world."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 @component("distance")
 class DistanceMatrixParameters(DistanceParameters):
     """Distances in km from a .npy or .csv file with the matrix [from cell, to cell]."""
+
+    is_dense: ClassVar[bool] = True
 
     kind: Literal["matrix"] = "matrix"
     file: FileName

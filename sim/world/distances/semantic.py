@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from operator import eq
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 @component("distance")
 class SemanticDistanceParameters(DistanceParameters):
     """Difference between the categories of cells: 0 between equal labels, `apart_km` between unrelated labels."""
+
+    is_dense: ClassVar[bool] = True
 
     kind: Literal["semantic"] = "semantic"
     labels: FileName

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import subprocess
@@ -241,7 +242,7 @@ def test_a_crowd_is_estimated_from_a_few(users: dict[str, Any], make_scenario: M
     each = users.get("queries", 400)
     assert cost.queries == pytest.approx(2_000_000 * users["count"] * each, rel=0.3)
     assert cost.approximate is ("days" in users)
-    assert 0 < len(lived) < 200
+    assert 0 < len(lived) < 1000
     assert cost.seconds is not None
     assert cost.seconds > 1e6
     assert cost.peak_bytes < 2e9, "a worker has one block of users in memory"
@@ -295,7 +296,7 @@ def endless(chunk, *rest):
     return run_chunk(chunk, *rest)
 
 sim.execution.cost.probe.run_chunk = endless
-print(json.dumps(dataclasses.asdict(estimate(Scenario.model_validate_json(sys.stdin.read()), limit_s=2))))
+print(json.dumps(dataclasses.asdict(estimate(Scenario.model_validate_json(sys.stdin.read()), limit_s=2)), default=str))
 """
 
 
@@ -359,3 +360,28 @@ def test_the_time_limit_in_a_note_has_one_decimal() -> None:
     for limit_s, shown in ((1.14662, "1.1"), (60.0, "60"), (2.5, "2.5")):
         (note,) = unmeasured(bounded.Collected(ending="time"), {}, {}, {}, limit_s)
         assert note == f"world, users and training data (not within {shown} s)"
+
+
+def test_the_size_of_the_log_is_that_of_its_rows(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    users = {"count": 2_000, "queries": 20, "mobility": {"kind": "favourites"}}
+    for record in ("queries", "summary"):
+        parts: dict[str, Any] = {"world": {"grid": "san_francisco"}, "lppms": ["SP-Exp"], "attacks": ["sporadic"]}
+        scenario = make_scenario(users=users, record=record, replications=1, **parts)
+        run = tmp_path / record
+        sim.run(scenario, out=run, figures=False)
+        written = sum(path.stat().st_size for path in run.glob("events/*.parquet"))
+        assert estimate(scenario, measure=False).log_bytes == pytest.approx(written, rel=0.2), record
+
+
+def test_the_time_of_further_queries_follows_the_trend() -> None:
+    """The time of query r is r: a user with q queries takes q (q + 1) / 2."""
+    stamps_s = [r * (r + 1) / 2 for r in range(1, 102)]
+    next_s, growth_s = probe.trend(stamps_s, learns=True)
+    assert (next_s, growth_s) == pytest.approx((102.0, 1.0))
+    rate = probe.Rate("PEB", 0.0, stamps_s[-1], 101, True, next_s=next_s, growth_s=growth_s)
+    assert rate.seconds(600) == pytest.approx(600 * 601 / 2, rel=0.01)
+    assert rate.seconds(50) == pytest.approx(stamps_s[-1] * 50 / 101)
+    limited = dataclasses.replace(rate, grows_until=200)
+    assert limited.seconds(600) < limited.seconds(200) + 400 * 202
+    assert probe.trend(stamps_s, learns=False)[1] == 0.0
+    assert probe.trend([1.0], learns=True) == (None, 0.0)
