@@ -107,6 +107,17 @@ def expected_loss_km(channel: Channel, prior: FloatArray, distance: Distance) ->
     return loss_matrix(channel.matrix(), prior, distance, np.arange(channel.n_outputs))
 
 
+def revealed_share(nothing_revealed_km: float, budget_km: float) -> float:
+    """Return the probability of revealing the cell that meets a budget, given the loss of revealing nothing.
+
+    >>> revealed_share(2.0, 0.5), revealed_share(2.0, 3.0), revealed_share(0.0, 0.0)
+    (0.75, 0.0, 1.0)
+    """
+    if budget_km <= BUDGET_TOLERANCE_KM:
+        return 1.0
+    return max(0.0, 1 - budget_km / nothing_revealed_km) if nothing_revealed_km > 0 else 0.0
+
+
 def epsilon_for_loss(loss_km: Callable[[float], float], budget_km: float) -> float:
     """Return the epsilon per km whose loss is the budget, or 0 if no epsilon loses as much.
 

@@ -337,3 +337,37 @@ def test_matrix_channels_can_be_mixed() -> None:
     channel = MixChannel(inner, reveal_probability=0.2)
     expected, _ = estimates_from(channel.likelihoods(), 12, prior, MANHATTAN)
     assert channel.estimates(prior, MANHATTAN)[0].tolist() == expected.tolist() == list(range(12))
+
+
+@settings(deadline=None)
+@given(prior=priors(12), share=st.sampled_from([0.2, 0.5, 1.0]), epsilon=EPSILONS)
+def test_the_adaptive_mix_reveals_a_share_of_a_coin_of_the_same_loss(
+    prior: FloatArray, share: float, epsilon: float
+) -> None:
+    plain = design_of(MANHATTAN, epsilon_per_km=epsilon)(prior)
+    mixed = design_of(MANHATTAN, epsilon_per_km=epsilon, coin_share=share)(prior)
+    loss_km = expected_loss_km(plain, prior, MANHATTAN)
+    nothing_km = MANHATTAN.costs_km(prior).min()
+    reveal = share if loss_km <= 1e-5 else share * max(0.0, 1 - loss_km / nothing_km)
+    np.testing.assert_allclose(mixed.matrix(), reference(reveal, plain.matrix()), atol=1e-12)
+    if loss_km > 1e-5:
+        coin = coin_of(MANHATTAN, quality_budget_km=loss_km)(prior)
+        assert reference(1 - loss_km / nothing_km, np.eye(12)[[MANHATTAN.best_cell(prior)] * 12]) == pytest.approx(
+            coin.matrix(), abs=1e-9
+        )
+
+
+@pytest.mark.parametrize("budget_km", [0.1, 0.5, 0.9])
+def test_the_adaptive_mix_meets_a_budget(budget_km: float) -> None:
+    prior = np.random.default_rng(4).dirichlet(np.ones(12))
+    assert MANHATTAN.costs_km(prior).min() > budget_km
+    for share in (0.3, 1.0):
+        channel = design_of(MANHATTAN, quality_budget_km=budget_km, coin_share=share)(prior)
+        assert expected_loss_km(channel, prior, MANHATTAN) == pytest.approx(budget_km, abs=1e-4)
+        assert isinstance(channel, MixChannel)
+
+
+def test_the_coin_share_excludes_other_keys() -> None:
+    for parameters in ({"remap": False}, {"reveal_probability": 0.1}):
+        with raises_code(ValidationError, "exclusive-keys"):
+            ExponentialParameters.model_validate({"coin_share": 0.5, **parameters})

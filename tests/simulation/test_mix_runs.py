@@ -17,6 +17,7 @@ pytestmark = pytest.mark.usefixtures("numpy_and_numba")
 
 SAME = {
     "RPEB-Mix": {"name": "same", "belief": "recursive_profile", "knows": "training"},
+    "RPEB-AMix": {"name": "same", "belief": "recursive_profile", "knows": "training"},
     "PEB-Mix": {"name": "same", "belief": "estimated_profile", "knows": "training"},
     "PEB-Coin": {"name": "same", "belief": "estimated_profile", "knows": "training"},
     "PEB-MK-Coin": {"name": "same", "belief": "gravity_filter", "knows": "training"},

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 from sim.components.registry import component
 from sim.components.spec import NonNegative, Share
 from sim.interfaces import Channel, FloatArray
-from sim.lppm.calibration import BUDGET_TOLERANCE_KM
+from sim.lppm.calibration import revealed_share
 from sim.lppm.channels.constant import ConstantChannel
 from sim.lppm.channels.hiding import identity
 from sim.lppm.channels.mix import MixChannel
@@ -67,14 +67,3 @@ class Coin:
         if reveal == 1:
             return identity(prior.size)
         return best if reveal == 0 else MixChannel(best, reveal_probability=reveal)
-
-
-def revealed_share(nothing_revealed_km: float, budget_km: float) -> float:
-    """Return the probability of revealing the cell that meets a budget, given the loss of revealing nothing.
-
-    >>> revealed_share(2.0, 0.5), revealed_share(2.0, 3.0), revealed_share(0.0, 0.0)
-    (0.75, 0.0, 1.0)
-    """
-    if budget_km <= BUDGET_TOLERANCE_KM:
-        return 1.0
-    return max(0.0, 1 - budget_km / nothing_revealed_km) if nothing_revealed_km > 0 else 0.0

@@ -11,8 +11,9 @@ from sim.components.registry import component
 from sim.components.spec import NonNegative, Share
 from sim.errors import InvalidValue
 from sim.interfaces import Channel, FloatArray
-from sim.lppm.calibration import ByEpsilon
+from sim.lppm.calibration import ByEpsilon, expected_loss_km, revealed_share
 from sim.lppm.channels.base import BaseChannel
+from sim.lppm.channels.constant import ConstantChannel
 from sim.lppm.channels.exponential import exponential
 from sim.lppm.channels.mix import MixChannel
 from sim.lppm.channels.planar import PlanarRemappedChannel, require_table_of_outputs
@@ -29,6 +30,7 @@ class ExponentialParameters(CalibratedParameters):
     short_names: ClassVar = (
         ShortNames(design="Exp", beliefs=("SP", "MK", "PEB", "RPEB", "PEB-MK"), full=True, alone={"remap": False}),
         ShortNames(design="Mix", beliefs=("SP", "MK", "PEB", "RPEB", "PEB-MK"), parameters={"reveal_probability": 0.3}),
+        ShortNames(design="AMix", beliefs=("SP", "MK", "PEB", "RPEB", "PEB-MK"), parameters={"coin_share": 0.5}),
     )
     strength_name: ClassVar = "epsilon_per_km"
     default_strength: ClassVar = 1.0
@@ -45,13 +47,22 @@ class ExponentialParameters(CalibratedParameters):
     reveal_probability: Share = 0.0
     """Probability of sending the true cell instead of a remapped output (the mix). Requires `remap: true`. A budget
     calibrates epsilon for this probability."""
+    coin_share: Share = 0.0
+    """Adapts the probability of sending the true cell to the prior (the adaptive mix): this share of the probability
+    with which a coin of the same expected loss reveals it. Replaces `reveal_probability`; requires `remap: true`."""
 
     @model_validator(mode="after")
     def _reveals_beside_a_remap(self) -> Self:
-        if self.reveal_probability > 0 and not self.remap:
+        given = [name for name in ("reveal_probability", "coin_share") if vars(self)[name] > 0]
+        if given and not self.remap:
             raise InvalidValue(
-                f"`reveal_probability` above 0 requires `remap: true`, found {self.reveal_probability} with "
-                "`remap: false`: remove one of the two keys",
+                f"`{given[0]}` above 0 requires `remap: true`, found {vars(self)[given[0]]} with `remap: false`: "
+                "remove one of the two keys",
+                code="exclusive-keys",
+            )
+        if len(given) > 1:
+            raise InvalidValue(
+                "found `reveal_probability` together with `coin_share`, which replaces it: remove one of the two keys",
                 code="exclusive-keys",
             )
         return self
@@ -64,7 +75,7 @@ class ExponentialParameters(CalibratedParameters):
     def require_feasible(self, size: WorldSize) -> None:
         """Raise `InvalidValue` if the distance needs a matrix that is too large, or a budget too many outputs."""
         size.require_dense_unless("manhattan", "euclidean")
-        if size.quality == "euclidean" and self.remap and self.budget_km is not None:
+        if size.quality == "euclidean" and self.remap and (self.budget_km is not None or self.coin_share > 0):
             require_table_of_outputs(size.n_cells, size.quality)
 
     def build(self, world: World) -> Exponential:
@@ -79,7 +90,9 @@ class Exponential(ByEpsilon):
     a separate normalising constant. If the budget exceeds the loss of revealing nothing, epsilon is 0.
 
     With `reveal_probability` a above 0, the true cell is sent with probability a, otherwise a remapped output (the
-    mix). The mechanism then guarantees no epsilon, and its expected loss is 1 - a times that without a.
+    mix). The mechanism then guarantees no epsilon, and its expected loss is 1 - a times that without a. With
+    `coin_share` s instead, a = s (1 - L / P0) depends on the prior: L is the expected loss of the exponential mechanism
+    and P0 that of revealing nothing, so that 1 - L / P0 is the a of a coin with the same loss (the adaptive mix).
     """
 
     def __init__(self, parameters: ExponentialParameters, *, distance: Distance) -> None:
@@ -90,15 +103,25 @@ class Exponential(ByEpsilon):
             budget_km=parameters.budget_km,
             remap=parameters.remap,
         )
-        self._reveal_probability = parameters.reveal_probability
+        self._reveal_probability, self._coin_share = parameters.reveal_probability, parameters.coin_share
 
     def __call__(self, prior: FloatArray) -> Channel:
         """Return the channel for this prior over cells."""
         channel = super().__call__(prior)
-        if self._reveal_probability == 0:
+        reveal = self._reveal_probability
+        if self._coin_share > 0:
+            reveal = self._adapted(expected_loss_km(channel, prior, self._distance), prior)
+        if reveal == 0:
             return channel
         assert isinstance(channel, RemappedChannel | PlanarRemappedChannel)
-        return MixChannel(channel, reveal_probability=self._reveal_probability)
+        return MixChannel(channel, reveal_probability=reveal)
 
     def _loss_km(self, base: BaseChannel, prior: FloatArray) -> float:
-        return (1 - self._reveal_probability) * super()._loss_km(base, prior)
+        loss_km = super()._loss_km(base, prior)
+        reveal = self._adapted(loss_km, prior) if self._coin_share > 0 else self._reveal_probability
+        return (1 - reveal) * loss_km
+
+    def _adapted(self, loss_km: float, prior: FloatArray) -> float:
+        """Return the probability of sending the true cell, given the expected loss otherwise."""
+        nothing = ConstantChannel(n_cells=prior.size, output=self._distance.best_cell(prior))
+        return self._coin_share * revealed_share(nothing.loss_km(prior, self._distance), loss_km)
