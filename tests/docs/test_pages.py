@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import get_args
 
@@ -81,3 +82,29 @@ def test_mentioned_scenarios_exist() -> None:
     quoted = set(re.findall(r"`(scenarios/[\w/]+\.yaml)`", MECHANISMS + ATTACKS + METRIC_PAGE))
     assert quoted
     assert [name for name in sorted(quoted) if not (ROOT / name).exists()] == []
+
+
+def commands_in(path: Path) -> list[str]:
+    """Return the commands `lppm-sim run` in the comments of a scenario that need no folder of the user (--data)."""
+    comments = "\n".join(re.findall(r"^# ?(.*)$", path.read_text(encoding="utf-8"), re.MULTILINE))
+    commands = re.findall(r"^ +(lppm-sim run [^\\\n]*(?:\\\n[^\\\n]*)*)$", comments, re.MULTILINE)
+    return [command.replace("\\\n", " ") for command in commands if "--data" not in command]
+
+
+COMMENTED = [
+    pytest.param(path, command, id=f"{path.stem}-{i}")
+    for path in sorted((ROOT / "scenarios").rglob("*.yaml"))
+    for i, command in enumerate(commands_in(path))
+]
+
+
+@pytest.mark.parametrize(("path", "command"), COMMENTED)
+def test_commands_in_the_comments_of_scenarios_are_valid(path: Path, command: str) -> None:
+    _, _, file, *options = shlex.split(command)
+    assert Path(file).name == path.name
+    assert options[::2] == ["--set"] * (len(options) // 2)
+    assert load(path, settings=options[1::2]).name == path.stem
+
+
+def test_commands_in_comments_are_found() -> None:
+    assert {"street_level-0", "city-0"} <= {str(parameter.id) for parameter in COMMENTED}
