@@ -17,6 +17,9 @@ from sim.errors import InvalidValue
 from sim.interfaces import LearnsFrom
 from sim.lppm.parameters import DesignParameters, ShortNames
 
+RECOMMENDED = "PEB-MK-AMix"
+"""Short name of the mechanism to use if nothing speaks for another one; docs/beyond.md has the comparison."""
+
 
 @cache
 def short_names() -> Table:

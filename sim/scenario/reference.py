@@ -14,7 +14,7 @@ from sim.belief.regularisation import Regularisation
 from sim.components.registry import CUSTOM, FAMILIES, registry
 from sim.components.spec import Spec
 from sim.mobility.recorded.replay import Columns, RecordedDays, Selection
-from sim.scenario.lppms import LPPMSpec, short_names
+from sim.scenario.lppms import RECOMMENDED, LPPMSpec, short_names
 from sim.scenario.models import RepeatUntil, Scenario
 from sim.scenario.people import UsersSpec
 from sim.scenario.record import RecordSpec
@@ -149,7 +149,9 @@ def listing() -> dict[str, tuple[str, dict[str, str]]]:
         family.name: (family.place, {kind: line(model) for kind, model in registry.kinds(family.name).items()})
         for family in FAMILIES.values()
     }
-    families["lppm"] = ("lppms", {name: _composition(parts) for name, parts in short_names().items()})
+    lppms = {name: _composition(parts) for name, parts in short_names().items()}
+    lppms[RECOMMENDED] += " Recommended default."
+    families["lppm"] = ("lppms", lppms)
     kinds = families.pop("attack")[1]
     kinds |= {name: _knowledge(parts) for name, parts in bayesian.SHORT_NAMES.items()}
     kinds |= {name: _identified(parts) for name, parts in identification.SHORT_NAMES.items()}
