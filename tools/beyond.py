@@ -22,6 +22,12 @@ LOSSES_KM = {"sp-gowalla": (1, 2, 3), "sp-brightkite": (1, 2), "mk-gowalla": (1,
 LOSSES_KM |= {"mk-taxicab": (1, 2, 3)}
 """Losses at which at least five users are compared."""
 REFERENCE = {"mk-taxicab": "MK both-Exp"}
+BASELINES = dict.fromkeys(LOSSES_KM, ("PEB-Exp", "MK-Exp", "RPEB-Exp")) | {
+    "mk-taxicab": ("PEB blank-Exp", "MK both-Exp", "RPEB blank-Exp")
+}
+RECOMMENDED = dict.fromkeys(LOSSES_KM, ("PEB-MK-AMix",)) | {
+    "mk-taxicab": ("PEB-MK other cabs-AMix", "PEB-MK both-AMix")
+}
 TITLES = {"sp": "Experiment SP", "mk": "Experiment MK"}
 PANELS_KM = (1, 2)
 
@@ -37,6 +43,7 @@ def main() -> None:
         result = sim.Result.open(options.runs / name)
         tables[name] = result.at_loss(list(losses_km), against=REFERENCE.get(name, "RPEB-Exp"))
         print(f"## {name}\n\n{markdown(tables[name])}\n")
+    print(f"## recommended\n\n{leads(options.runs)}\n")
     if options.out is not None:
         draw(tables, options.out)
 
@@ -59,6 +66,22 @@ def markdown(table: pd.DataFrame) -> str:
             line += [f"{row['error_km']:.3f}{mark}", _difference(row)]
             line += [f"{row[column]:.{2 if name == 'entropy' else 3}f}" for name, column in metrics.items()]
         lines.append(line)
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def leads(runs: Path) -> str:
+    """Return the lead of the recommended mechanism over each baseline, paired by user, at each loss."""
+    lines = [["scenario", "mechanism", "km", "minus PEB", "minus MK", "minus RPEB"], ["---"] * 6]
+    for name, losses_km in LOSSES_KM.items():
+        result = sim.Result.open(runs / name)
+        for own in RECOMMENDED[name]:
+            table = result.at_loss(list(losses_km), against=own).set_index(["quality_loss_km", "lppm"])
+            for loss_km in losses_km:
+                rows: list[Any] = [table.loc[(loss_km, baseline)] for baseline in BASELINES[name]]
+                halves_km = [(row["difference_km_high"] - row["difference_km_low"]) / 2 for row in rows]
+                pairs = zip(rows, halves_km, strict=True)
+                differences = [f"{-row['difference_km']:+.3f} ± {half_km:.3f}" for row, half_km in pairs]
+                lines.append([name, own, str(loss_km), *differences])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

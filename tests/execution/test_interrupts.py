@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 import signal
@@ -149,7 +148,7 @@ def test_a_custom_handler_of_sigterm_is_left_alone() -> None:
 
 def send_delayed(number: signal.Signals, reached: list[int]) -> None:
     with interrupts.signals_delayed():
-        os.kill(os.getpid(), number)
+        signal.pthread_kill(threading.get_ident(), number)  # another thread could receive a signal to the process
         reached.append(number)
 
 

@@ -49,5 +49,5 @@ def _next_step(status: Status) -> str:
         return "All chunks are complete: repeat the command that started the run, without --shard, to finish it."
     subject = "No part was written for longer than usual: the run has probably stopped." if status.stalled else ""
     condition = "Repeat" if status.stalled else "If the run has stopped, repeat"
-    resume = f"{condition} the command that started it to resume; after a share (--shard), run the others."
+    resume = f"{condition} the command that started it to resume; after one shard of several, run the others."
     return " ".join(filter(None, (subject, resume)))

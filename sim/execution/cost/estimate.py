@@ -29,7 +29,7 @@ from sim.scenario.models import RepeatUntil, Scenario
 from sim.scenario.sweep import Point, points
 from sim.world.parameters import GridParameters
 
-BYTES_PER_ROW = {"queries": 23, "summary": 40}
+BYTES_PER_ROW = {"queries": 23, "summary": 51}
 """Size in bytes of a row of the event log on disk. Rows of a summary share less, and their parts are small."""
 LIMIT_S = 2.5
 """Default time limit of the measurements in s."""
