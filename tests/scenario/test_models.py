@@ -63,6 +63,16 @@ LONG_FORMS = {
     "Snap": ("fixed_profile", {"kind": "snapping", "remap": False}),
     "PEB-full-LH": ("estimated_profile", {"kind": "location_hiding"}),
     "PEB-full-Exp": ("estimated_profile", {"kind": "exponential"}),
+    **{
+        f"{short}-AMix": (belief, {"kind": "exponential", "coin_share": 0.5})
+        for short, belief in {
+            "SP": "fixed_profile",
+            "MK": "markov_filter",
+            "PEB": "estimated_profile",
+            "RPEB": "recursive_profile",
+            "PEB-MK": "gravity_filter",
+        }.items()
+    },
     "Drop": ("fixed_profile", {"kind": "dropping"}),
     "Dummies": ("fixed_profile", {"kind": "dummies"}),
     "identity": ("fixed_profile", {"kind": "identity"}),

@@ -119,7 +119,7 @@ def test_a_ceiling_of_disclosed_cells_is_remarked_once(make_scenario: MakeScenar
     ceiling = {"kind": "RPEB-Exp", "name": "ceiling", "learns_from": "disclosed_cells"}
     scenario = make_scenario(lppms=["RPEB-Exp", ceiling])
     (remark,) = remarks([scenario, scenario])
-    assert remark.startswith("ceiling learns from disclosed cells: ")
+    assert remark.startswith("ceiling learns from disclosed cells, ")
     assert remarks([make_scenario(lppms=["RPEB-Exp"])]) == []
 
 

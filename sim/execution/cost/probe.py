@@ -315,7 +315,8 @@ def trend(stamps_s: Sequence[float], *, learns: bool) -> tuple[float | None, flo
     """Return the time of the next query and its increase with each query, from the CPU time after each query.
 
     The second half of the queries is compared with the first; the first query, with one-time costs, is left out. The
-    increase is not negative, and 0 if the mechanism does not learn.
+    increase is not negative, and 0 if the mechanism does not learn. The time grows at most in proportion to the reports,
+    which limits the increase where few queries were simulated.
 
     >>> trend([0.0, 1.0, 3.0, 6.0, 10.0], learns=True)
     (5.0, 1.0)
@@ -327,7 +328,8 @@ def trend(stamps_s: Sequence[float], *, learns: bool) -> tuple[float | None, flo
     if not learns:
         return late_s, 0.0
     early_s = (stamps_s[-1 - half] - stamps_s[-1 - 2 * half]) / half
-    growth_s = max(late_s - early_s, 0.0) / half
+    middle_of_late = len(stamps_s) - (half + 1) / 2
+    growth_s = min(max(late_s - early_s, 0.0) / half, late_s / middle_of_late)
     return late_s + growth_s * (half + 1) / 2, growth_s
 
 

@@ -22,7 +22,7 @@ def test_check_counts_and_times_without_writing(small: Path, monkeypatch: pytest
     assert f"small is valid (digest {study.digest[:8]}, seed 3)" in timed
     assert f"{QUERIES} in 5 simulations" in timed
     assert f"{2 * QUERIES} rows" in timed
-    assert re.search(r"CPU time  about \d+ s on one core, .*\n  duration  about \d+ s with \d+ worker", timed)
+    assert re.search(r"CPU time  about \d+ \w+ on one core, .*\n  duration  about \d+ \w+ with \d+ worker", timed)
     assert untimed.strip().endswith("CPU time  not measured")
     assert timed.splitlines()[:-2] == untimed.splitlines()[:-1]
     assert "with 1 worker process on a free core" in done("check", small, "--limit", "600", "--workers", "1")
