@@ -201,7 +201,7 @@ class CompactRows:
     def columns(self, cells: IntArray) -> FloatArray:
         """Return L[s, i] for some cells i, shape (len, cells.size).
 
-        Columns of the last call are reused: a new report adds one entry to each.
+        Columns of recent calls are reused: a new report adds one entry to each.
         """
         cached = {cell: self._columns.get(cell, _NO_ENTRIES) for cell in cells.tolist()}
         lengths = np.array([column.size for column in cached.values()])
@@ -212,7 +212,11 @@ class CompactRows:
                 matrix[:length, place] = cached[int(cells[place])]
             if length < len(self):
                 matrix[length:, places] = self._entries(cells[places], int(length))
-        self._columns = {cell: matrix[:, place] for place, cell in enumerate(cached)}
+        older = [(cell, column) for cell, column in self._columns.items() if cell not in cached]
+        kept = older[max(0, len(older) + len(cached) - _CACHED_COLUMNS) :]
+        # Copies, because a view would keep its whole matrix alive.
+        copies = {cell: column if column.base is None else column.copy() for cell, column in kept}
+        self._columns = copies | {cell: matrix[:, place] for place, cell in enumerate(cached)}
         return matrix
 
     def _entries(self, cells: IntArray, first: int) -> FloatArray:
@@ -244,6 +248,8 @@ class _Family(NamedTuple):
 
 
 _NO_ENTRIES = np.empty(0)
+_CACHED_COLUMNS = 256
+"""Number of columns that are kept: cells enter and leave the support in turns, so that many return."""
 
 
 def _families(rows: Sequence[CompactRow], first: int) -> list[_Family]:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.inference import compact_newton as solver
+from sim.inference import compact_rows
 from sim.inference.compact_newton import compact_newton
 from sim.inference.compact_rows import CompactRow, CompactRows, given_row
 from sim.inference.estimate import certified_gap
@@ -92,6 +93,24 @@ def test_products_are_those_of_the_rows_in_full(seed: int, count: int, forgotten
     peaks, most = store.peaks(len(full))
     assert peaks.tolist() == full.argmax(axis=1).tolist()
     assert most.tolist() == full.max(axis=1).tolist()
+
+
+@pytest.mark.parametrize("cached", [0, 5, 256])
+def test_columns_of_recent_calls_stay_valid(cached: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns are requested in turns, while reports arrive and the oldest are forgotten."""
+    monkeypatch.setattr(compact_rows, "_CACHED_COLUMNS", cached)
+    rng = np.random.default_rng(cached)
+    store, full = CompactRows(N), np.empty((0, N))
+    for step, row in enumerate(some_rows(3, 30)):
+        store.append(row, row.dense(N))
+        full = np.vstack([full, row.dense(N)])
+        if step % 7 == 6:
+            store.forget(3)
+            full = full[3:]
+        for _ in range(2):
+            cells = rng.permutation(N)[: rng.integers(1, 5)]
+            np.testing.assert_allclose(store.columns(cells), full[:, cells], rtol=1e-11, atol=1e-15)
+    assert len(store._columns) <= max(cached, cells.size)
 
 
 @pytest.mark.parametrize("kinds", [("exponential",), ("hiding",), ("exponential", "hiding", "given")])

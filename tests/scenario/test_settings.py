@@ -15,7 +15,10 @@ from tests.support import assert_faults, faults
 
 NOT_BOTH = ("`epsilon_per_km`", "`quality_budget_km`")
 
-DESIGNS = ("SP-Exp, PEB-Exp and SP-LH", "kind, epsilon_per_km, quality_budget_km, remap, reveal_probability and coin_share")
+DESIGNS = (
+    "SP-Exp, PEB-Exp and SP-LH",
+    "kind, epsilon_per_km, quality_budget_km, remap, reveal_probability and coin_share",
+)
 """The LPPMs of a test, and the keys of their designs."""
 
 Write = Callable[..., Path]

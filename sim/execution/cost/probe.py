@@ -315,7 +315,7 @@ def trend(stamps_s: Sequence[float], *, learns: bool) -> tuple[float | None, flo
     """Return the time of the next query and its increase with each query, from the CPU time after each query.
 
     The second half of the queries is compared with the first; the first query, with one-time costs, is left out. The
-    increase is not negative, and 0 if the mechanism does not learn. The time grows at most in proportion to the reports,
+    increase is not negative, and 0 if the mechanism does not learn. A query takes at most in proportion to the reports,
     which limits the increase where few queries were simulated.
 
     >>> trend([0.0, 1.0, 3.0, 6.0, 10.0], learns=True)

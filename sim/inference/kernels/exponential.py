@@ -171,15 +171,17 @@ def run_entries(
     cols = len(col_between)
     count = offsets.size - 1
     entries = np.empty((cells.size, count))
+    of_row, begin, end = np.empty(first.size, np.int64), np.empty(first.size, np.int64), np.empty(first.size, np.int64)
+    for run in range(first.size):  # divisions are slow
+        of_row[run] = first[run] // cols
+        begin[run] = first[run] - of_row[run] * cols
+        end[run] = stop[run] - 1 - of_row[run] * cols
     for k in range(cells.size):
-        row, col = cells[k] // cols, cells[k] % cols
+        by_row, col = row_between[cells[k] // cols], cells[k] % cols
         for s in range(count):
             total = 0.0
             for run in range(offsets[s], offsets[s + 1]):
-                of_row = first[run] // cols
-                begin = first[run] - of_row * cols
-                end = stop[run] - 1 - of_row * cols
-                total += row_between[row, of_row] * _run_sum(col, begin, end, col_between, before, after)
+                total += by_row[of_row[run]] * _run_sum(col, begin[run], end[run], col_between, before, after)
             entries[k, s] = total
     return entries
 
