@@ -84,6 +84,16 @@ def shared_losses(block: AttackCurves) -> dict[str, tuple[float, float]]:
     return shared
 
 
+def lossy(curves: CurveBlocks, attack: str) -> list[str]:
+    """Return the mechanisms with which at least half of the users lose more than P0 at every sweep point."""
+    above, users = Counter[str](), 0
+    for block in curves.of(attack):
+        users += len(block.users)
+        for lppm, of_user in block.curves.items():
+            above[lppm] += sum(of_user[user].losses[0] > block.priors.get(user, np.nan) for user in block.users)
+    return [lppm for lppm in curves.lppms(attack) if users and 2 * above[lppm] >= users]
+
+
 def common_losses(curves: CurveBlocks, attack: str) -> list[float]:
     """Return candidates for a loss that most users attain with every mechanism; empty if fewer than half share one.
 

@@ -162,6 +162,23 @@ def test_no_ranking_without_a_common_loss() -> None:
     assert list(rankings(pd.concat([low, touching]))) == []
 
 
+def test_mechanism_that_loses_more_than_p0_everywhere_is_to_be_left_out() -> None:
+    """No sweep makes it comparable; a loss that is only too large for the other curves can be attained."""
+    priors = dict(zip(USERS, (1.0, 1.0, 1.5, 4.0, 4.0), strict=True))
+    low, middle = rows("A", 0.5, losses=(0.1, 1.0), priors=priors), rows("B", 0.4, losses=(0.2, 1.0), priors=priors)
+    high = rows("C", 0.5, losses=(2.0, 3.0), priors=priors)
+    (text,) = remarks(pd.concat([low, middle, high]))
+    end = (
+        "Leave out C: at least half of the users lose more than P0, the error without any report, at every sweep point."
+    )
+    assert text.endswith(end)
+    high["prior_error_km"] = low["prior_error_km"] = middle["prior_error_km"] = 4.0
+    (text,) = remarks(pd.concat([low, middle, high]))
+    assert text.endswith("Widen the sweep, or see figures/tradeoff.")
+    (text,) = remarks(pd.concat([low, high.assign(prior_error_km=1.0)]))
+    assert text.endswith("Widen the sweep, or see figures/tradeoff.")  # nothing would be left to compare
+
+
 def test_no_ranking_without_an_attack() -> None:
     unattacked = pd.concat([rows(name, 0.5, attack="", adversary_error_km=np.nan) for name in "AB"])
     assert list(rankings(unattacked)) == []
