@@ -197,7 +197,8 @@ class EqualLoss:
 def _per_km(users: UserBlocks, lppms: set[str]) -> Iterator[str]:
     """Yield a sentence per attack on the adversary error of some mechanisms per km of loss.
 
-    It is the ratio of the means over users. Leads are paired by user, with intervals by the delta method.
+    It is the ratio of the means over users. Leads are paired by user, with intervals over users and replications by
+    the delta method.
     """
     gains = gains_per_km(users, lppms)
     for attack in [name for name in dict.fromkeys(users.series["attack"]) if name in gains]:

@@ -272,6 +272,24 @@ def test_error_per_km_is_the_ratio_of_the_means() -> None:
     assert f"A has {(0.9 + 0.9) / 4:.2f} km of error per km of loss; B 0.40 km (0.05 km lower)" in remark
 
 
+@pytest.mark.parametrize("losses", [(1.0,), (1.0, 3.0)])
+def test_error_per_km_has_the_interval_over_users_and_replications(losses: tuple[float, ...]) -> None:
+    """With equal losses in all replications, the lead per km is the difference of the errors divided by the loss."""
+    rng = np.random.default_rng(4)
+    apart = 0.4 + 0.3 * rng.normal(size=(6, 1)) + 0.5 * rng.normal(size=3) + 0.1 * rng.normal(size=(6, 3))
+    users = [f"u{i}" for i in range(6)]
+    frames = []
+    for (u, r), lead in np.ndenumerate(apart):
+        frames += [
+            rows("A", 0.5, losses, [users[u]], replication=r),
+            rows("B", 0.5 + lead, losses, [users[u]], replication=r),
+        ]
+    mean, half = apart.mean(), plain_half_width(apart)
+    remark = next(remarks(pd.concat(frames, ignore_index=True).query("lppm != 'A' or point == 0")))
+    assert f"({mean:.2f} ± {half:.2f} km lower" in remark
+    assert half > 1.5 * stats.t.ppf(0.975, 5) * stats.sem(apart.mean(axis=1))
+
+
 def test_narrow_range_of_losses_is_written_with_more_digits() -> None:
     ranking = only(rows("A", 0.5, losses=(0.031, 0.035)), rows("B", 0.4, losses=(0.02, 0.04)))
     assert ranking.quality_loss_km == pytest.approx(0.033)
