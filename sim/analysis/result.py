@@ -214,6 +214,7 @@ class Result:
         recovered: float = RECOVERED,
         before: int = BEFORE,
         shift: str | None = None,
+        at_km: float | None = None,
     ) -> Adaptation:
         """Return how mechanisms adapt to a shift in the behaviour of users.
 
@@ -229,14 +230,17 @@ class Result:
             Number of queries before the shift that define the efficiency before it.
         shift
             Name of the shift. Default: the first one.
+        at_km
+            Quality loss before the shift, equal for all users and mechanisms: sums are interpolated between the swept
+            values of each mechanism, for the users whose P0 before the shift is at least the loss.
 
         Returns
         -------
         Adaptation
-            Frames `summary` (efficiency before and after, queries to recover), `users` and `course` (over time).
+            Frames `summary` (efficiency before and after, queries to recover), `users` and `time_series`.
         """
-        options = {"window": window, "recovered": recovered, "before": before, "shift": shift}
-        default = tuple(options.values()) == (WINDOW, RECOVERED, BEFORE, None)
+        options = {"window": window, "recovered": recovered, "before": before, "shift": shift, "at_km": at_km}
+        default = tuple(options.values()) == (WINDOW, RECOVERED, BEFORE, None, None)
         if default and "second pass" in self._cache and not self.shifts().empty:
             return self._second_pass().adaptation()
         return self._cached("adaptation", lambda: self._first_pass().adaptation(**options), *options.values())
