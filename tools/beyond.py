@@ -5,8 +5,8 @@
 
 RUNS is a folder with a run directory for each scenario, named after it, as `lppm-sim run scenarios/beyond/NAME.yaml -o
 RUNS/NAME` makes it; `relocation-NAME-all` is that of `relocation-NAME` with `--set users.mobility.select.split=null`.
-Each table has a name. `--page` replaces the tables between `% table: NAME` and `% end` of the page and fails if one of
-them cannot be computed.
+Runs that are not finished are omitted. Each table has a name. `--page` replaces the tables between `% table: NAME` and
+`% end` of the page and fails if one of them cannot be computed.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ import numpy as np
 import pandas as pd
 
 import sim
+from sim.analysis.moments import ColumnMoments
 from sim.analysis.statistics import FEWEST_USERS, SIGNIFICANCE, holm
+from sim.interfaces import FloatArray
 
 LOSSES_KM = {"sp-gowalla": (1, 2, 3), "sp-brightkite": (1, 2), "mk-gowalla": (1, 2, 3), "mk-brightkite": (1, 2)}
 LOSSES_KM |= {"mk-taxicab": (1, 2, 3)}
 """Losses at which at least five users are compared."""
 REFERENCE = {"mk-taxicab": "MK both-Exp"}
-CEILINGS = {"ideal": "ideal-Mix", "full": "full information-Mix"}
+CEILINGS = {"ideal": "ideal-Mix", "full information": "full information-Mix"}
 """Ceilings by the heading of the efficiency against them; the second one in runs that have it."""
 BASELINES = dict.fromkeys(LOSSES_KM, ("PEB-Exp", "MK-Exp", "RPEB-Exp")) | {
     "mk-taxicab": ("PEB blank-Exp", "MK both-Exp", "RPEB blank-Exp")
@@ -73,19 +75,27 @@ NAMES = (*LOSSES_KM, "recommended", *RELOCATIONS)
 
 def _exists(runs: Path, name: str) -> bool:
     needed = LOSSES_KM if name == "recommended" else [name]
-    return all((runs / one / "manifest.json").exists() for one in needed)
+    folders = [runs / one for one in needed]
+    return all((one / "manifest.json").exists() and sim.Result.open(one).manifest.finished for one in folders)
 
 
 def table_of(runs: Path, name: str) -> str:
     """Return a table as Markdown."""
-    lines = leads(runs) if name == "recommended" else _own_table(runs, name)
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    lines, note = leads(runs) if name == "recommended" else (_own_table(runs, name), "")
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + (f"\n\n{note}" if note else "")
 
 
 def _own_table(runs: Path, name: str) -> Lines:
     if name in RELOCATIONS:
-        return relocated(sim.Result.open(runs / name), *RELOCATIONS[name])
+        return relocated(_opened(runs, name), *RELOCATIONS[name])
     return at_losses(compared(runs, name))
+
+
+def _opened(runs: Path, name: str) -> sim.Result:
+    result = sim.Result.open(runs / name)
+    if not result.manifest.finished:
+        raise SystemExit(f"{runs / name} is not finished: continue the run before its table is made")
+    return result
 
 
 def replaced(page: str, table: Callable[[str], str]) -> str:
@@ -100,7 +110,7 @@ def replaced(page: str, table: Callable[[str], str]) -> str:
 
 def compared(runs: Path, name: str) -> pd.DataFrame:
     """Return the comparison of a run at its losses, with the efficiency against each ceiling in the run."""
-    result, losses_km = sim.Result.open(runs / name), list(LOSSES_KM[name])
+    result, losses_km = _opened(runs, name), list(LOSSES_KM[name])
     against = REFERENCE.get(name, "RPEB-Exp")
     known = set(result.summary()["lppm"])
     table = result.at_loss(losses_km, against=against)
@@ -119,28 +129,25 @@ def at_losses(table: pd.DataFrame) -> Lines:
     metrics = {"smoothed": "smoothed_error_km", "entropy": "entropy_bits"}
     metrics = {name: column for name, column in metrics.items() if column in table and table[column].notna().any()}
     shares = [heading for heading in CEILINGS if heading in table]
-    losses_km = list(dict.fromkeys(table["quality_loss_km"]))
-    users = table.groupby("quality_loss_km")["users"].max()
-    titles = ["mechanism"]
-    for loss_km in losses_km:
-        titles += [f"{loss_km} km ({users[loss_km]} users)", "difference", *(f"per {one}" for one in shares), *metrics]
+    titles = ["loss", "mechanism", "P_AE", "difference", *(f"of {heading}" for heading in shares), *metrics]
     lines = [titles, ["---"] * len(titles)]
-    for lppm in dict.fromkeys(table["lppm"]):
-        line = [str(lppm)]
-        for loss_km in losses_km:
-            ((_, row),) = table[(table["lppm"] == lppm) & (table["quality_loss_km"] == loss_km)].iterrows()
+    for loss_km, own in table.groupby("quality_loss_km", sort=False):
+        start = f"{loss_km:g} km, {own['users'].max()} users"
+        for row in own.to_dict("records"):
             mark = "*" if row["at_largest"] + row["at_smallest"] > 0 else ""
-            line += [f"{row['error_km']:.3f}{mark}", _difference(row, row["p_holm"])]
+            line = [start, row["lppm"], f"{row['error_km']:.3f}{mark}", _difference(row, row["p_holm"])]
             line += [f"{row[heading]:.3f}" for heading in shares]
             line += [f"{row[column]:.{2 if name == 'entropy' else 3}f}" for name, column in metrics.items()]
-        lines.append(line)
+            lines.append(line)
+            start = ""
     return lines
 
 
-def leads(runs: Path) -> Lines:
+def leads(runs: Path) -> tuple[Lines, str]:
     """Return the lead of the recommended mechanism over each baseline, paired by user, at each loss.
 
-    Leads are tested together: the family has all leads over all baselines, losses and data sets.
+    Leads are tested together: the family has all leads over all baselines, losses and data sets. The second value is a
+    sentence on the result.
     """
     rows = [row for name in LOSSES_KM for row in _leads(runs, name)]
     adjusted = holm(np.array([row["p_value"] for row in rows], float))
@@ -149,14 +156,18 @@ def leads(runs: Path) -> Lines:
     for start in range(0, len(rows), 3):
         row = rows[start]
         lines.append([row["scenario"], row["own"], f"{row['km']}", f"{row['users']}", *cells[start : start + 3]])
-    below = [row for row in rows if row["difference_km_low"] > 0]
-    beaten = sum(value < SIGNIFICANCE and row["difference_km"] < 0 for row, value in zip(rows, adjusted, strict=True))
-    lost = sum(value < SIGNIFICANCE and row["difference_km"] > 0 for row, value in zip(rows, adjusted, strict=True))
-    print(
-        f"% {len(rows)} leads: {beaten} significantly above 0 and {lost} below after the correction; "
-        f"{len(below)} below 0 without it: {', '.join(_named(row) for row in below) or 'none'}"
+    return lines, _counted(rows, adjusted)
+
+
+def _counted(rows: list[dict[str, Any]], adjusted: FloatArray) -> str:
+    """Return a sentence on the number of significant leads, and on the leads below zero without the correction."""
+    signs = np.array([-np.sign(row["difference_km"]) for row in rows])
+    above, below = (int(((adjusted < SIGNIFICANCE) & (signs == sign)).sum()) for sign in (1, -1))
+    alone = ", ".join(map(_named, (row for row in rows if row["difference_km_low"] > 0)))
+    return (
+        f"Of {len(rows)} leads, {above} are significantly above zero and {below} below, after the correction. Without "
+        f"it, these are below zero: {alone or 'none'}."
     )
-    return lines
 
 
 def _named(row: Any) -> str:
@@ -164,7 +175,7 @@ def _named(row: Any) -> str:
 
 
 def _leads(runs: Path, name: str) -> Iterator[dict[str, Any]]:
-    result = sim.Result.open(runs / name)
+    result = _opened(runs, name)
     for own in RECOMMENDED[name]:
         table = result.at_loss(list(LOSSES_KM[name]), against=own).set_index(["quality_loss_km", "lppm"])
         for loss_km in LOSSES_KM[name]:
@@ -206,7 +217,7 @@ def _recovery_tests(users: pd.DataFrame, against: str) -> dict[str, float]:
     """Return the adjusted p-value of each mechanism's difference in queries to recover, paired by user."""
     taken = users.pivot(index="user", columns="lppm", values="queries_to_recover")
     apart = taken.drop(columns=against).sub(taken[against], axis=0)
-    p_values = sim.analysis.moments.ColumnMoments.of(apart).p_values
+    p_values = ColumnMoments.of(apart).p_values
     return dict(zip(p_values, holm(np.array(list(p_values.values()))).tolist(), strict=True))
 
 
