@@ -60,6 +60,8 @@ COLUMNS: dict[str, dict[str, str]] = {
         "efficiency_end": "P_AE / Q-bar in the last window; with bounds.",
         "queries_to_recover": "Queries until a window has 90 % of `efficiency_before`, mean over users; with bounds.",
         "queries_lost": "Relative deficit summed over the queries until recovery, mean over users; with bounds.",
+        "quality_loss_before_km": "Quality loss before the shift, mean over users; with bounds.",
+        "quality_loss_after_km": "Quality loss after the shift, mean over users; with bounds.",
         "queries_to_recover_median": "Median over users.",
         "pooled_queries_to_recover": "Queries to recover of the time series of all users together.",
         "pooled_censored": "Whether that time series did not recover.",

@@ -31,15 +31,17 @@ from sim.analysis.adaptation_blocks import (
     require_reference,
     without_reference,
 )
+from sim.analysis.equal_loss_shift import EqualLossShift
 from sim.analysis.event_log import SERIES, LogPart, ShiftCollector, log_parts, read_shifts, shift_times
 from sim.analysis.quantiles import counted_quantile
 from sim.analysis.recovery import Recovery
-from sim.analysis.shift_sums import ShiftSums, spans_around
+from sim.analysis.shift_sums import AddedMetrics, ShiftSums, spans_around
 from sim.analysis.statistics import ENDS, mean_interval, ratio_of_means
 from sim.storage.errors import ChoiceNotApplicable, NotApplicable, RequestError
 from sim.storage.event_schema import MEASURES
 from sim.storage.part_ids import point_in
 from sim.storage.run_directory import RunDirectory
+from sim.storage.summary_rows import require_cells
 
 WINDOW = 50
 """Default window length in queries."""
@@ -62,12 +64,16 @@ class Adaptation:
     """One row per point, LPPM and attack.
 
     Columns: point, lppm, attack, shift, users, left_out, censored; efficiency_before, efficiency_lowest and
-    efficiency_end, pooled over users; the means over users of queries_to_recover and queries_lost;
+    efficiency_end, pooled over users; the means over users of queries_to_recover, queries_lost,
+    quality_loss_before_km and quality_loss_after_km;
     queries_to_recover_median; and, from the pooled time series, pooled_queries_to_recover, pooled_censored and
     pooled_queries_lost. All but efficiency_lowest and the last four have confidence limits `_low` and `_high`.
     """
     users: pd.DataFrame
-    """One row per point, LPPM, attack and user: the five metrics of `OF_USER`, queries_after and censored."""
+    """One row per point, LPPM, attack and user.
+
+    Columns: the five metrics of `OF_USER`, quality_loss_before_km, quality_loss_after_km, queries_after and censored.
+    """
     time_series: pd.DataFrame
     """Efficiency pooled over users by window, with confidence intervals.
 
@@ -83,6 +89,8 @@ class Adaptation:
 
     Columns: point, lppm, attack, shift, user, queries_after, efficiency.
     """
+    at_km: float | None = None
+    """Quality loss of each user before the shift, if it is equal for all mechanisms."""
     paired: PairedMoments | None = None
     """Moments of the differences between LPPMs over all users, if `users` has a sample of a large population only."""
 
@@ -105,6 +113,7 @@ def adaptation(
     recovered: float = RECOVERED,
     before: int = BEFORE,
     shift: str | None = None,
+    at_km: float | None = None,
 ) -> Adaptation:
     """Return the adaptation of a run's mechanisms to the shift named `shift` (default: the first shift of each point).
 
@@ -124,12 +133,17 @@ def adaptation(
     Student's t) for ratios, by Student's t for means; a single user has none. `left_out` counts users with less than
     one window of queries after the shift or without any loss before it. Expected metrics are used where recorded.
 
+    With `at_km`, each user has this loss over the `before` queries with each mechanism: sums are interpolated between
+    the sweep points (`sim.analysis.equal_loss_shift`), and `point` is 0. Compared are the users whose P0 before the
+    shift is at least the loss; `excluded` is the number of the others. `at_largest` and `at_smallest` count the
+    compared users who do not attain the loss with a mechanism and have its values at the nearest one.
+
     In a summarized log, rows must not span the shift, and `window` must be a multiple of the queries per row; otherwise
     the function raises `NotApplicable`.
     """
     shifts = read_shifts(run)
     collector = AdaptationCollector(
-        run, shifts, shift_times(shifts), window=window, recovered=recovered, before=before, shift=shift
+        run, shifts, shift_times(shifts), window=window, recovered=recovered, before=before, shift=shift, at_km=at_km
     )
     for part in log_parts(run):
         collector.add(part)
@@ -153,6 +167,7 @@ class AdaptationCollector:
         recovered: float = RECOVERED,
         before: int = BEFORE,
         shift: str | None = None,
+        at_km: float | None = None,
     ) -> None:
         for name, count in (("window", window), ("before", before)):
             if count < 1:
@@ -167,8 +182,10 @@ class AdaptationCollector:
         self._sums: dict[int, ShiftSums] = {}
         self._frames: dict[int, list[dict[str, pd.DataFrame]]] = {}
         self._error: NotApplicable | None = None
+        self._equal: EqualLossShift | None = None
         try:
             self._shifts = _chosen(times, shift, run)
+            self._equal = None if at_km is None else EqualLossShift(run, at_km, before)
         except NotApplicable as error:
             self._error = error
 
@@ -183,8 +200,7 @@ class AdaptationCollector:
         """Reduce the users of a block to moments over users."""
         if self._error is None and self._blocks is not None:
             try:
-                for point in list(self._sums):
-                    self._finish(point)
+                self._finish_all()
                 self._blocks.end_block()
             except NotApplicable as error:
                 self._error = error
@@ -201,12 +217,14 @@ class AdaptationCollector:
     def _add(self, part: LogPart) -> None:
         begun = point_in(part.id)
         # Parts come in the order of their points.
-        for point in [point for point in self._sums if begun is not None and point < begun]:
+        for point in [point for point in self._sums if begun is not None and point < begun and self._equal is None]:
             self._finish(point)
         points: list[int] = pc.unique(part.rows(["point"])["point"]).to_pylist() if begun is None else [begun]  # type: ignore[assignment]
         for point in points:
             if point in self._shifts:
-                rows = part.queries(_COLUMNS)
+                rows = part.queries(_COLUMNS if self._equal is None else [*_COLUMNS, "cell"])
+                if self._equal is not None:
+                    require_cells(self._run, part.rows(["event"])["event"])
                 self._sums_of(point).add(rows.filter(pc.equal(rows["point"], pa.scalar(point))), self._run)
 
     def _sums_of(self, point: int) -> ShiftSums:
@@ -216,33 +234,47 @@ class AdaptationCollector:
             self._sums[point] = ShiftSums(spans_around(changes, self._shifts[point]), self._before, step)
         return self._sums[point]
 
+    def _finish_all(self) -> None:
+        if self._equal is None:
+            for point in list(self._sums):
+                self._finish(point)
+        elif self._sums:
+            points, self._sums = self._sums, {}
+            for sums in points.values():
+                sums.require_window(self._window, self._run)
+            step = max(sums.step for sums in points.values())
+            shift = self._shifts[min(points)]
+            for (lppm, attack), own in sorted(self._equal.mixed(points).items()):
+                self._add_series({"point": 0, "lppm": lppm, "attack": attack, "shift": shift}, own, step)
+
     def _finish(self, point: int) -> None:
         """Convert the sums of a point to tables."""
         sums = self._sums.pop(point)
         sums.require_window(self._window, self._run)
         for (lppm, attack), own in sorted(sums.series.items()):
-            recovery = Recovery(
-                own, before=self._before, window=self._window, step=sums.step, recovered=self._recovered
-            )
             key: dict[str, Any] = {"point": point, "lppm": lppm, "attack": attack, "shift": self._shifts[point]}
-            if self._blocks is not None:
-                self._blocks.add(key, recovery)
-                continue
-            frames = {
-                "summary": recovery.summary(),
-                "users": recovery.users,
-                "time_series": recovery.time_series,
-                "user_time_series": recovery.time_series_of_few(),
-            }
-            keyed = {name: keyed_table(frame, key) for name, frame in frames.items()}
-            self._frames.setdefault(point, []).append(keyed)
+            self._add_series(key, own, sums.step)
+
+    def _add_series(self, key: dict[str, Any], own: AddedMetrics, step: int) -> None:
+        """Convert the sums of a mechanism under an attack to tables."""
+        recovery = Recovery(own, before=self._before, window=self._window, step=step, recovered=self._recovered)
+        if self._blocks is not None:
+            self._blocks.add(key, recovery)
+            return
+        frames = {
+            "summary": recovery.summary(),
+            "users": recovery.users,
+            "time_series": recovery.time_series,
+            "user_time_series": recovery.time_series_of_few(),
+        }
+        keyed = {name: keyed_table(frame, key) for name, frame in frames.items()}
+        self._frames.setdefault(key["point"], []).append(keyed)
 
     def adaptation(self) -> Adaptation:
         """Return the adaptation, or raise `NotApplicable`."""
         if self._error is not None:
             raise self._error
-        for point in list(self._sums):
-            self._finish(point)
+        self._finish_all()
         frames = [keyed for point in self._shifts for keyed in self._frames.get(point, [])]
         if self._blocks is not None:
             frames = self._blocks.frames(self._recovered)
@@ -260,7 +292,10 @@ class AdaptationCollector:
                 code="window-too-long",
             )
         paired = None if self._blocks is None else self._blocks.paired
-        return Adaptation(**tables, window=self._window, recovered=self._recovered, paired=paired)
+        if self._equal is not None:
+            tables["summary"] = self._equal.with_counts(tables["summary"])
+        at_km = None if self._equal is None else self._equal.loss_km
+        return Adaptation(**tables, window=self._window, recovered=self._recovered, at_km=at_km, paired=paired)
 
 
 def compare(users: pd.DataFrame, against: str) -> pd.DataFrame:

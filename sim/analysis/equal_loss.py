@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from sim.analysis.curves import user_points
-from sim.analysis.moments import half_width
+from sim.analysis.replication_effect import BATCH, WEIGHT, deviations, half_width
+from sim.analysis.summary import preferred
 from sim.analysis.user_blocks import UserBlocks
 from sim.analysis.user_curves import AttackCurves, prior_errors, user_curves
 from sim.interfaces import FloatArray
@@ -84,6 +86,16 @@ def shared_losses(block: AttackCurves) -> dict[str, tuple[float, float]]:
     return shared
 
 
+def lossy(curves: CurveBlocks, attack: str) -> list[str]:
+    """Return the mechanisms with which at least half of the users lose more than P0 at every sweep point."""
+    above, users = Counter[str](), 0
+    for block in curves.of(attack):
+        users += len(block.users)
+        for lppm, of_user in block.curves.items():
+            above[lppm] += sum(of_user[user].losses[0] > block.priors.get(user, np.nan) for user in block.users)
+    return [lppm for lppm in curves.lppms(attack) if users and 2 * above[lppm] >= users]
+
+
 def common_losses(curves: CurveBlocks, attack: str) -> list[float]:
     """Return candidates for a loss that most users attain with every mechanism; empty if fewer than half share one.
 
@@ -122,11 +134,19 @@ class GainMoments:
         self.names = names
         self.users = 0
         """Number of users with all mechanisms."""
-        self._means: FloatArray = np.zeros(2 * len(names))
-        self._products: FloatArray = np.zeros((2 * len(names), 2 * len(names)))
+        size = 2 * len(names)
+        self._means: FloatArray = np.zeros(size)
+        self._products: FloatArray = np.zeros((size, size))
+        self._batch_sums: FloatArray = np.zeros((0, size))
+        """Sums over users of the deviations of each batch of replications, shape (n_batches, size)."""
+        self._batch_products: FloatArray = np.zeros((size, size))
 
-    def add(self, errors: pd.DataFrame, losses: pd.DataFrame) -> None:
-        """Add the errors and losses of users (rows) by mechanism (columns)."""
+    def add(self, errors: pd.DataFrame, losses: pd.DataFrame, deviations: FloatArray) -> None:
+        """Add the errors and losses of users (rows) by mechanism (columns).
+
+        `deviations` are those of the users' batches of replications, errors before losses, shape (n_users, n_batches,
+        2 * n_mechanisms).
+        """
         values = np.hstack([errors[self.names].to_numpy(float), losses[self.names].to_numpy(float)])
         if not len(values):
             return
@@ -135,6 +155,10 @@ class GainMoments:
         self._products += (values - means).T @ (values - means)
         self._products += np.outer(apart, apart) * (self.users * len(values) / count)
         self._means, self.users = self._means + apart * (len(values) / count), count
+        missing = max(deviations.shape[1] - len(self._batch_sums), 0)
+        self._batch_sums = np.pad(self._batch_sums, ((0, missing), (0, 0)))
+        self._batch_sums[: deviations.shape[1]] += deviations.sum(axis=0)
+        self._batch_products += np.einsum("ubi,ubj->ij", deviations, deviations)
 
     def gains(self) -> dict[str, float]:
         """Return the mean error divided by the mean loss of each mechanism."""
@@ -142,15 +166,28 @@ class GainMoments:
         return dict(zip(self.names, (errors / losses).tolist(), strict=True))
 
     def half_widths(self, first: str) -> dict[str, float]:
-        """Return the half-width of the 95 % interval of the lead of `first` over each mechanism."""
+        """Return the half-width of the 95 % interval of the lead of `first` over each mechanism.
+
+        It is over users and replications (`sim.analysis.replication_effect`), by the delta method.
+        """
         errors, losses = np.split(self._means, 2)
         # Row k has the coefficients of the residual (error - gain loss) / mean(loss) of mechanism k.
         residuals = np.hstack([np.diag(1 / losses), np.diag(-errors / losses**2)])
         apart = residuals[self.names.index(first)] - residuals
-        squares = np.maximum(np.einsum("ij,jk,ik->i", apart, self._products, apart), 0)
-        deviations = pd.Series(np.sqrt(squares / max(self.users - 1, 1)), index=self.names)
-        halves = half_width(deviations, pd.Series(self.users, index=self.names))
-        return {str(name): float(half) for name, half in halves.items()}
+        users, batches = self.users, len(self._batch_sums)
+        variance = _quadratic(apart, self._products) / max(users - 1, 1)
+        between = ((apart @ self._batch_sums.T) ** 2).sum(axis=1) / max(users, 1)
+        rest = np.maximum(_quadratic(apart, self._batch_products) - between, 0)
+        more = max(batches - 1, 1)
+        whole = (np.full(len(apart), float(number)) for number in (users, batches))
+        halves = half_width(variance, next(whole), between / more, rest / (max(users - 1, 1) * more), next(whole))
+        return dict(zip(self.names, halves.tolist(), strict=True))
+
+
+def _quadratic(rows: FloatArray, matrix: FloatArray) -> FloatArray:
+    """Return a M a' for each row a, without negative rounding errors."""
+    squares: FloatArray = np.maximum(np.einsum("ij,jk,ik->i", rows, matrix, rows), 0)
+    return squares
 
 
 def gains_per_km(users: UserBlocks, lppms: set[str]) -> dict[str, GainMoments]:
@@ -161,7 +198,7 @@ def gains_per_km(users: UserBlocks, lppms: set[str]) -> dict[str, GainMoments]:
     least: dict[tuple[str, str], float] = {}
     if users.series.loc[users.series["lppm"].isin(lppms), "lppm"].nunique() < 2:
         return {}
-    for points in _means_of(users, lppms):
+    for points, _ in _means_of(users, lppms):
         lowest = points["loss"].groupby(["attack", "lppm"]).min().reset_index()
         for attack, lppm, loss in lowest.itertuples(index=False, name=None):
             least[attack, lppm] = min(loss, least.get((attack, lppm), np.inf))
@@ -171,19 +208,44 @@ def gains_per_km(users: UserBlocks, lppms: set[str]) -> dict[str, GainMoments]:
         if loss > 0:
             names[attack].append(lppm)
     gains = {attack: GainMoments(own) for attack, own in names.items()}
-    for points in _means_of(users, lppms):
+    for points, apart in _means_of(users, lppms):
         for attack, own in gains.items():
             if len(own.names) < 2 or attack not in points.index.get_level_values("attack"):
                 continue
             table = points.xs(attack, level="attack").unstack("lppm")
             table = table.loc[:, table.columns.get_level_values("lppm").isin(own.names)].dropna()
             if set(own.names) <= set(table["error"].columns):
-                own.add(table["error"], table["loss"])
+                moved: Any = apart.xs(attack, level="attack")
+                own.add(table["error"], table["loss"], _of_batches(moved, list(table.index), own.names))
     return gains
 
 
-def _means_of(users: UserBlocks, lppms: set[str]) -> Iterator[pd.DataFrame]:
-    """Yield the mean loss and error over sweep points by attack, LPPM and user, block by block."""
+def _of_batches(apart: pd.DataFrame, users: list[str], names: list[str]) -> FloatArray:
+    """Return the deviations of users by batch and mechanism, errors before losses; 0 for a missing batch."""
+    batches = apart.index.get_level_values(BATCH).unique()
+    rows = pd.MultiIndex.from_product([users, batches], names=["user", BATCH])
+    columns = pd.MultiIndex.from_product([["error", "loss"], names])
+    wide: Any = apart.unstack("lppm")
+    values: FloatArray = wide.reindex(index=rows, columns=columns).fillna(0.0).to_numpy(float)
+    return values.reshape(len(users), len(batches), 2 * len(names))
+
+
+def _means_of(users: UserBlocks, lppms: set[str]) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+    """Yield the mean loss and error over sweep points by attack, LPPM and user, block by block.
+
+    The second table has the deviations of each batch of replications from these means.
+    """
+    keys = ["attack", "lppm", "user"]
     for block in users:
-        points = user_points(block[block["lppm"].isin(lppms)])
-        yield points.groupby(["attack", "lppm", "user"])[["loss", "error"]].mean()
+        rows = block[block["lppm"].isin(lppms)]
+        means = user_points(rows).groupby(keys)[["loss", "error"]].mean()
+        table = rows[[*keys, "point", BATCH]].assign(
+            **{WEIGHT: rows.get(WEIGHT, 1)},
+            loss=preferred(rows, "quality_loss_km"),
+            error=preferred(rows, "adversary_error_km"),
+        )
+        table = table.dropna().reset_index(drop=True)
+        moved = deviations(table, ["attack", "lppm", "point"], ["loss", "error"]).assign(user=table["user"])
+        n_points = table.groupby(keys)["point"].transform("nunique")
+        moved[["loss", "error"]] = moved[["loss", "error"]].div(n_points, axis=0)
+        yield means, moved.groupby([*keys, BATCH])[["loss", "error"]].sum()

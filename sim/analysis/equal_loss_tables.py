@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from sim.analysis.ranking import MARK, OFF_CURVE, end_counts
+from sim.analysis.statistics import SIGNIFICANCE, holm
 from sim.analysis.tables import (
     Cell,
     Column,
@@ -19,11 +21,51 @@ from sim.analysis.tables import (
     table_spread_note,
 )
 from sim.analysis.user_curves import ENTROPY_BITS, SMOOTHED_ERROR_KM
+from sim.storage.errors import RequestError
 
 _BESIDE = {
     SMOOTHED_ERROR_KM: ("smoothed", 3, "km", "adversary error of all estimates after the last report"),
     ENTROPY_BITS: ("entropy", 2, "bits", "entropy of the adversary's posterior"),
 }
+
+
+SIGNIFICANT = "†"
+"""Mark of a difference that is significant after the correction for the number of tests."""
+EFFICIENCY, P_HOLM, CEILING = "efficiency", "p_holm", "ceiling"
+
+
+def completed(table: pd.DataFrame, ceiling: str | None) -> pd.DataFrame:
+    """Return a table of `ranking.at_loss` with adjusted p-values and, with a ceiling, the efficiency.
+
+    The family of tests (`statistics.holm`) has all differences of the table. The efficiency is the mean error divided
+    by that of the LPPM `ceiling` under the same circumstances, attack and loss; NaN if that error is zero or unknown.
+    """
+    table = table.assign(**{P_HOLM: holm(table["p_value"].to_numpy(float))})
+    if ceiling is None:
+        return table
+    if ceiling not in set(table["lppm"]):
+        names = ", ".join(dict.fromkeys(table["lppm"]))
+        raise RequestError(f"no LPPM {ceiling!r} for the ceiling; available: {names}", code="unknown-lppm")
+    keys = ["circumstances", "attack", "quality_loss_km"]
+    errors = table.loc[table["lppm"] == ceiling, [*keys, "error_km"]].rename(columns={"error_km": CEILING})
+    largest = table[keys].merge(errors, on=keys, how="left", validate="many_to_one")[CEILING].to_numpy(float)
+    efficiency = table["error_km"].to_numpy(float) / np.where(largest > 0, largest, np.nan)
+    return table.assign(efficiency=efficiency, ceiling=ceiling)
+
+
+def is_significant_row(row: Row) -> bool:
+    """Return whether the difference of a row is significant after the correction for the number of tests."""
+    value: Any = row.get(P_HOLM)
+    return not is_missing(value) and value < SIGNIFICANCE
+
+
+def significance_note(shown: pd.DataFrame) -> str:
+    """Return a clause on the mark of significant differences; empty if nothing is tested."""
+    tests = int(shown[P_HOLM].notna().sum()) if P_HOLM in shown else 0
+    if not tests:
+        return ""
+    of = f"over the {tests} differences of this table (Holm)" if tests > 1 else "(a single test)"
+    return f"; {SIGNIFICANT} significant at 5 % {of}"
 
 
 def beside_columns(shown: pd.DataFrame, digits: int = 3) -> list[Column]:
@@ -74,18 +116,23 @@ def at_loss_columns(against: str, shown: pd.DataFrame) -> list[Column]:
     """Return the columns of the error at a quality loss and of its difference from the LPPM `against`."""
 
     def difference(row: Row) -> Cell:
-        return Cell(sort_key="") if row["lppm"] == against else metric_cell(row, "difference_km", 3)
+        if row["lppm"] == against:
+            return Cell(sort_key="")
+        cell = metric_cell(row, "difference_km", 3)
+        return replace(cell, text=f"{cell.text}{SIGNIFICANT}") if is_significant_row(row) else cell
 
     def off_curve(row: Row) -> Cell:
         number = row["at_largest"] + row["at_smallest"]
         return Cell(end_counts(row["at_largest"], row["at_smallest"]), sort_key=number)
 
     ends = [Column("outside the curve", off_curve)] if off_curve_note(shown) else []
+    shares = [metric_column(EFFICIENCY, EFFICIENCY, 3)] if EFFICIENCY in shown else []
     return [
         Column("Q-bar", lambda row: Cell(f"{row['quality_loss_km']:g}", sort_key=row["quality_loss_km"]), "km"),
         lppm_column(),
         Column("P_AE", lambda row: _marked(metric_cell(row, "error_km", 3), row), "km", "adversary error"),
         Column(f"minus {against}", difference, "km"),
+        *shares,
         *beside_columns(shown),
         Column("users", lambda row: Cell(f"{row['users']} of {row['of_users']}", sort_key=row["users"])),
         *ends,
@@ -97,8 +144,13 @@ def at_loss_caption(shown: pd.DataFrame) -> str:
     return (
         "Adversary error P_AE at equal quality loss Q-bar, in km, interpolated on each user's curve, over the users "
         "whose error without any report, P0, is at least the loss; differences paired by user; "
-        f"{table_spread_note(shown, 'users and replications')}{off_curve_note(shown)}{beside_note(shown)}"
+        f"{table_spread_note(shown, 'users and replications')}{significance_note(shown)}{_efficiency_note(shown)}"
+        f"{off_curve_note(shown)}{beside_note(shown)}"
     )
+
+
+def _efficiency_note(shown: pd.DataFrame) -> str:
+    return f"; efficiency: P_AE divided by that of {shown[CEILING].iloc[0]}" if EFFICIENCY in shown else ""
 
 
 def compared_users_note(standings: pd.DataFrame) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 from sim.analysis.replication_effect import BATCH, CONFIDENCE, ReplicationMoments
 from sim.interfaces import FloatArray, IntArray
@@ -183,13 +183,30 @@ class ColumnMoments:
     @property
     def halves(self) -> dict[str, float]:
         """The half-width of the 95 % interval of each mean."""
-        halves = half_width(np.sqrt(self.frame[f"{_VALUE}_variance"]), self.frame[f"{_VALUE}_count"])
+        error, freedom = self._standard_errors()
+        halves = error * stdtrit(freedom, (1 + CONFIDENCE) / 2)
+        return {str(name): float(half) for name, half in halves.items()}
+
+    @property
+    def p_values(self) -> dict[str, float]:
+        """Two-sided p-value of Student's t for each mean being zero, with the standard error of `halves`."""
+        error, freedom = self._standard_errors()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            tails = 2 * stdtr(freedom, -np.abs(self.frame[_VALUE] / error))
+        return {str(name): float(tail) for name, tail in tails.items()}
+
+    def _standard_errors(self) -> tuple[pd.Series[float], pd.Series[float]]:
+        """Return the standard error of each mean and its degrees of freedom; NaN for fewer than two users."""
+        count = self.frame[f"{_VALUE}_count"]
+        freedom = (count - 1.0).where(count > 1)
+        error: pd.Series[float] = (self.frame[f"{_VALUE}_variance"] / count.clip(lower=1)).where(count > 1) ** 0.5
         if self.replications is not None:
             squares, counts = (
                 self.frame[[f"{_VALUE}_{end}"]].set_axis([_VALUE], axis=1) for end in ("variance", "count")
             )
-            halves = self.replications.half_widths(squares, counts)[_VALUE].fillna(halves)
-        return {str(name): float(half) for name, half in halves.items()}
+            crossed = [own[_VALUE] for own in self.replications.standard_errors(squares, counts)]
+            freedom, error = crossed[1].where(crossed[0].notna(), freedom), crossed[0].fillna(error)
+        return error, freedom
 
     def extremes(self, name: str) -> tuple[float, float]:
         """Return the smallest and the largest value of a column."""

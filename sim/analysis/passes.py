@@ -35,6 +35,7 @@ from sim.analysis.moments import Moments, add_moments
 from sim.analysis.replication_effect import ReplicationMoments
 from sim.analysis.smoothing_error import SmoothingErrorCollector
 from sim.analysis.summary import Totals, TotalsCollector, user_moments
+from sim.analysis.sweep_labels import with_distinct_names
 from sim.analysis.time_series import EfficiencyMoments, efficiency_time_series, middle, user_series_of
 from sim.analysis.trajectories import TrajectoryCollector, users_to_replay
 from sim.analysis.user_batches import completed, read_user_batches
@@ -219,7 +220,10 @@ class FirstPass:
 
     def adaptation_collector(self, **options: Any) -> AdaptationCollector:
         """Return a collector of the adaptation to a shift; see `sim.analysis.adaptation.adaptation`."""
-        blocks = AdaptedBlocks(self.totals.series, self.totals.extent.step) if len(self.blocks) > 1 else None
+        series = self.totals.series
+        if options.get("at_km") is not None:
+            series = with_distinct_names(series, self._run.read_csv("points.csv")).assign(point=0)
+        blocks = AdaptedBlocks(series, self.totals.extent.step) if len(self.blocks) > 1 else None
         return AdaptationCollector(self._run, self.shifts, self.shift_times, blocks=blocks, **options)
 
     def adaptation(self, **options: Any) -> Adaptation:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from sim.analysis.equal_loss import CurveBlocks, common_losses, gains_per_km
+from sim.analysis.equal_loss import CurveBlocks, common_losses, gains_per_km, lossy
 from sim.analysis.moments import ColumnMoments
 from sim.analysis.statistics import FEWEST_USERS, PairedLeads, is_significant
 from sim.analysis.user_blocks import UserBlocks
@@ -149,7 +149,7 @@ class EqualLoss:
             if len(lppms) > 1 and self._rankings[attack] is None:
                 yield (
                     f"Against {attack}, mechanisms cannot be compared at equal quality loss: no loss is attained by "
-                    f"half of the users with each of {', '.join(lppms)}. Widen the sweep, or see figures/tradeoff."
+                    f"half of the users with each of {', '.join(lppms)}. {self._advice(attack)}"
                 )
         with_curve = {lppm for lppms in by_attack.values() for lppm in lppms}
         single = [lppm for lppm in dict.fromkeys(self._users.series["lppm"]) if lppm not in with_curve]
@@ -158,6 +158,16 @@ class EqualLoss:
             yield from _per_km(self._users, {*single, *alone})
             reason = "because a single quality loss was simulated (sweep a parameter to obtain several)"
             yield f"Not compared at equal loss, {reason}: {', '.join(single)}."
+
+    def _advice(self, attack: str) -> str:
+        """Return the advice on mechanisms without a common loss."""
+        names = lossy(self._curves, attack)
+        if not names or len(self._curves.lppms(attack)) - len(names) < 2:
+            return "Widen the sweep, or see figures/tradeoff."
+        return (
+            f"Leave out {', '.join(names)}: at least half of the users lose more than P0, the error without any "
+            "report, at every sweep point."
+        )
 
     def _rank(self, attack: str) -> Ranking | None:
         candidates = common_losses(self._curves, attack)
@@ -187,7 +197,8 @@ class EqualLoss:
 def _per_km(users: UserBlocks, lppms: set[str]) -> Iterator[str]:
     """Yield a sentence per attack on the adversary error of some mechanisms per km of loss.
 
-    It is the ratio of the means over users. Leads are paired by user, with intervals by the delta method.
+    It is the ratio of the means over users. Leads are paired by user, with intervals over users and replications by
+    the delta method.
     """
     gains = gains_per_km(users, lppms)
     for attack in [name for name in dict.fromkeys(users.series["attack"]) if name in gains]:
@@ -209,6 +220,7 @@ AT_LOSS = [
     *("attack", "quality_loss_km", "lppm", "reached", "at_largest", "at_smallest", "users", "of_users"),
     *("error_km", "error_km_low", "error_km_high", "error_km_min", "error_km_max", *BESIDE),
     *("against", "difference_km", "difference_km_low", "difference_km_high", "difference_km_min", "difference_km_max"),
+    "p_value",
 ]
 
 
@@ -222,6 +234,7 @@ def at_loss(
     whose largest loss is below counts with the error there (`at_largest`), one whose smallest loss is above with the
     error there (`at_smallest`); `reached` is the number of the others. Differences are LPPM - `against` (default: the
     first LPPM). Confidence intervals are 95 % intervals over users and replications, paired by user for differences;
+    `p_value` is that of a two-sided test of the difference, NaN with fewer than five users, not adjusted;
     `_min` and `_max` are the extremes over users, which tables show instead with fewer than five users. The metrics
     `BESIDE` are means read off in the same way; NaN if not recorded. An LPPM with a single distinct loss for every user
     has no curve and is excluded. Columns: `AT_LOSS`; attacks and LPPMs in order of appearance.
@@ -310,7 +323,10 @@ class _AtLoss:
             ends = {"_low": -half, "_high": half, "_min": same, "_max": same}
             return row | {"difference_km": same} | {f"difference_km{end}": value for end, value in ends.items()}
         behind = self.leads.moments(against)
-        return row if behind is None else row | _with_ends("difference_km", behind, lppm, sign=-1)
+        if behind is None:
+            return row
+        tested = {"p_value": behind.p_values[lppm]} if self.users >= FEWEST_USERS else {}
+        return row | _with_ends("difference_km", behind, lppm, sign=-1) | tested
 
 
 def _with_ends(name: str, moments: ColumnMoments, lppm: str, *, sign: int = 1) -> dict[str, float]:

@@ -14,6 +14,8 @@ from sim.interfaces import FloatArray, IntArray
 
 ROUNDING = 1e-9
 """Smallest loss in km that is not a rounding error, and the relative tolerance of levels."""
+OVER_USERS = ("queries_to_recover", "queries_lost", "quality_loss_before_km", "quality_loss_after_km")
+"""Metrics whose mean over users is in the summary."""
 
 
 class Recovery:
@@ -32,6 +34,8 @@ class Recovery:
         self._error, self._loss = until[0, known], until[1, known]
         """Cumulative sums up to each query; column `before` is the last query before the shift. Shape (users,
         queries + 1)."""
+        self._count = until[2, known]
+        """Number of queries of all replications up to each query."""
         self._length: IntArray = length[known]
         """Number of queries of each user after the shift."""
         first = np.maximum(counted[known].argmax(axis=1) - step, 0)
@@ -63,6 +67,8 @@ class Recovery:
         censored = ~reached.any(axis=1)
         taken = np.where(censored, self._length, ends[reached.argmax(axis=1)])
         rows = np.arange(len(before))
+        at_start = self._count[:, self._before]
+        lost_after, queries_after = self._loss[:, -1] - loss_before, self._count[:, -1] - at_start
         stretch = [sums[rows, self._before + taken] - sums[rows, self._before] for sums in (self._error, self._loss)]
         last = np.searchsorted(ends, self._length, side="right") - 1
         return pd.DataFrame(
@@ -74,6 +80,8 @@ class Recovery:
                 "efficiency_lowest": np.fmin.reduce(efficiency, axis=1),
                 "efficiency_end": efficiency[rows, last],
                 "queries_to_recover": taken.astype(float),
+                "quality_loss_before_km": loss_before / at_start,
+                "quality_loss_after_km": lost_after / queries_after,
                 "queries_lost": taken * np.maximum(1 - _divided(stretch[0], stretch[1]) / before, 0),
             }
         )
@@ -144,7 +152,7 @@ class Recovery:
         row |= _pooled("efficiency_before", *self.sums_before())
         row |= {"efficiency_lowest": after["efficiency"].min()}
         row |= _pooled("efficiency_end", *self.sums_of_last_window())
-        for name in ("queries_to_recover", "queries_lost"):
+        for name in OVER_USERS:
             row |= mean_interval(users[name], name)
         row["queries_to_recover_median"] = users["queries_to_recover"].median()
         row |= pooled_recovery(after, row["efficiency_before"], self._recovered, self._since)

@@ -11,11 +11,9 @@ import pandas as pd
 
 from sim.analysis.moments import Moments, RatioMoments, add_moments
 from sim.analysis.quantiles import counted_quantile
-from sim.analysis.recovery import Recovery, pooled_recovery
+from sim.analysis.recovery import OVER_USERS, Recovery, pooled_recovery
 from sim.analysis.statistics import ENDS, FEWEST_USERS, are_few
 from sim.interfaces import FloatArray, IntArray
-
-_TIMES = ("queries_to_recover", "queries_lost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class RecoveryMoments:
     """Errors and losses of all users from the shift to each of `ends`, 0 for windows before it, and to the last query.
     Shape (2, windows + 1)."""
     times: Moments
-    """Moments of `queries_to_recover` and `queries_lost`, in one group."""
+    """Moments of `OVER_USERS`, in one group."""
     counts: pd.Series[int]
     """Number of users by `queries_to_recover`."""
     few: pd.DataFrame
@@ -55,7 +53,7 @@ class RecoveryMoments:
             windows=RatioMoments.of(*recovery.sums_by_window()),
             ends=recovery.ends,
             since=recovery.sums_since_shift(),
-            times=Moments.of(users.assign(group=0), ["group"], _TIMES),
+            times=Moments.of(users.assign(group=0), ["group"], OVER_USERS),
             counts=taken.groupby(taken).size(),
             few=recovery.user_time_series() if len(users) < FEWEST_USERS else recovery.user_time_series().head(0),
         )
@@ -114,7 +112,7 @@ class RecoveryMoments:
         row |= {"efficiency_lowest": after["efficiency"].min()}
         row |= _named("efficiency_end", self.end.intervals())
         times = self.times.intervals()
-        for name in _TIMES:
+        for name in OVER_USERS:
             row |= {name + end: float(times[name + end].iloc[0]) if len(times) else np.nan for end in ENDS}
         row["queries_to_recover_median"] = counted_quantile(self.counts.index.to_numpy(float), self.counts, 0.5)
         row |= pooled_recovery(after, row["efficiency_before"], recovered, self._since)

@@ -37,16 +37,12 @@ WEIGHT = "weight"
 CONFIDENCE = 0.95
 
 
-def half_width(
+def standard_error(
     variance: FloatArray, users: FloatArray, of_batches: FloatArray, of_rest: FloatArray, batches: FloatArray
-) -> FloatArray:
-    """Return the half-width of the 95 % interval of a mean over users and batches; NaN for fewer than two users.
+) -> tuple[FloatArray, FloatArray]:
+    """Return the standard error of a mean over users and batches, and its degrees of freedom; NaN for one user.
 
     `variance` is that of the users' means, `of_batches` and `of_rest` are MS_B and MS_E. The arguments have one shape.
-
-    >>> one = np.ones(1)
-    >>> half_width(one, 9 * one, 0 * one, one, 4 * one).round(3).tolist()
-    [0.769]
     """
     n, b = np.maximum(users, 2), np.maximum(batches, 1)
     common = (b > 1) & (of_batches > of_rest)
@@ -57,8 +53,24 @@ def half_width(
         spread = ms_a**2 / (n - 1) + ms_b**2 / np.maximum(b - 1, 1) + ms_e**2 / ((n - 1) * np.maximum(b - 1, 1))
         freedom = np.maximum(total**2 / spread, np.minimum(n, b) - 1)
         freedom = np.where(common, freedom, n - 1)
-        half = np.sqrt(np.where(common, total / b, variance)) * stdtrit(freedom, (1 + CONFIDENCE) / 2) / np.sqrt(n)
-    return np.where(users > 1, half, np.nan)
+        error = np.sqrt(np.where(common, total / b, variance)) / np.sqrt(n)
+    return np.where(users > 1, error, np.nan), np.where(users > 1, freedom, np.nan)
+
+
+def half_width(
+    variance: FloatArray, users: FloatArray, of_batches: FloatArray, of_rest: FloatArray, batches: FloatArray
+) -> FloatArray:
+    """Return the half-width of the 95 % interval of a mean over users and batches; NaN for fewer than two users.
+
+    The arguments are those of `standard_error`.
+
+    >>> one = np.ones(1)
+    >>> half_width(one, 9 * one, 0 * one, one, 4 * one).round(3).tolist()
+    [0.769]
+    """
+    error, freedom = standard_error(variance, users, of_batches, of_rest, batches)
+    half: FloatArray = error * stdtrit(freedom, (1 + CONFIDENCE) / 2)
+    return half
 
 
 def deviations(
@@ -109,6 +121,14 @@ class ReplicationMoments:
 
         `variances` of the users' means and `counts` of users are indexed by the keys, with one column per name.
         """
+        error, freedom = self.standard_errors(variances, counts)
+        return error * stdtrit(freedom, (1 + CONFIDENCE) / 2)
+
+    def standard_errors(self, variances: pd.DataFrame, counts: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the standard errors of means over users and replications, and their degrees of freedom.
+
+        The arguments are those of `half_widths`.
+        """
         names, keys = list(variances.columns), list(range(self.sums.index.nlevels - 1))
         by_key = self.sums[names].groupby(level=keys, sort=True)
         batches = by_key.count().reindex(variances.index).fillna(0)
@@ -116,10 +136,11 @@ class ReplicationMoments:
         n, b = np.maximum(users, 2), np.maximum(batches.to_numpy(float), 2)
         between = (self.sums[names] ** 2).groupby(level=keys, sort=True).sum().reindex(variances.index).to_numpy() / n
         rest = np.maximum(self.squares[names].reindex(variances.index).to_numpy() - between, 0.0)
-        half = half_width(
+        error, freedom = standard_error(
             variances.to_numpy(float), users, between / (b - 1), rest / ((n - 1) * (b - 1)), batches.to_numpy(float)
         )
-        return pd.DataFrame(half, index=variances.index, columns=variances.columns)
+        index, columns = variances.index, variances.columns
+        return pd.DataFrame(error, index, columns), pd.DataFrame(freedom, index, columns)
 
 
 def batches_of(replications: pd.DataFrame, keys: Sequence[str], names: Sequence[str]) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 
 import pandas as pd
 
-from sim.analysis import metrics, ranking, smoothing_error
+from sim.analysis import equal_loss_tables, metrics, ranking, smoothing_error
 from sim.analysis.adaptation import BEFORE, RECOVERED, WINDOW, Adaptation
 from sim.analysis.event_log import SERIES, log_parts
 from sim.analysis.narrative import comparable
@@ -214,6 +214,7 @@ class Result:
         recovered: float = RECOVERED,
         before: int = BEFORE,
         shift: str | None = None,
+        at_km: float | None = None,
     ) -> Adaptation:
         """Return how mechanisms adapt to a shift in the behaviour of users.
 
@@ -229,19 +230,24 @@ class Result:
             Number of queries before the shift that define the efficiency before it.
         shift
             Name of the shift. Default: the first one.
+        at_km
+            Quality loss before the shift, equal for all users and mechanisms: sums are interpolated between the swept
+            values of each mechanism, for the users whose P0 before the shift is at least the loss.
 
         Returns
         -------
         Adaptation
-            Frames `summary` (efficiency before and after, queries to recover), `users` and `course` (over time).
+            Frames `summary` (efficiency before and after, queries to recover), `users` and `time_series`.
         """
-        options = {"window": window, "recovered": recovered, "before": before, "shift": shift}
-        default = tuple(options.values()) == (WINDOW, RECOVERED, BEFORE, None)
+        options = {"window": window, "recovered": recovered, "before": before, "shift": shift, "at_km": at_km}
+        default = tuple(options.values()) == (WINDOW, RECOVERED, BEFORE, None, None)
         if default and "second pass" in self._cache and not self.shifts().empty:
             return self._second_pass().adaptation()
         return self._cached("adaptation", lambda: self._first_pass().adaptation(**options), *options.values())
 
-    def at_loss(self, losses_km: Sequence[float], *, against: str | None = None) -> pd.DataFrame:
+    def at_loss(
+        self, losses_km: Sequence[float], *, against: str | None = None, ceiling: str | None = None
+    ) -> pd.DataFrame:
         """Return the adversary error of each LPPM at equal quality loss.
 
         Compared are the users whose error without any report, P0, is at least the loss; this does not depend on the
@@ -254,6 +260,8 @@ class Result:
             Quality losses in km.
         against
             LPPM that the others are compared with. Default: the first one.
+        ceiling
+            LPPM whose error is a ceiling: the column ``efficiency`` is ``error_km`` divided by its error.
 
         Returns
         -------
@@ -261,15 +269,17 @@ class Result:
             A row per loss, LPPM and attack: ``error_km`` and ``difference_km`` (LPPM minus `against`, paired by user)
             with confidence intervals, and the numbers of compared ``users`` and of those ``at_largest`` and
             ``at_smallest``, whose curve ends before the loss; ``smoothed_error_km`` and ``entropy_bits`` where
-            recorded. Values swept outside the mechanisms are in the column ``circumstances``; only LPPMs under the same
-            circumstances are compared.
+            recorded. ``p_value`` tests the difference, ``p_holm`` is adjusted for all differences of the table; NaN
+            with fewer than five users. Values swept outside the mechanisms are in the column ``circumstances``; only
+            LPPMs under the same circumstances are compared.
         """
         named = self.comparable_users()
         tables = [
             ranking.at_loss(named.where("circumstances", text), losses_km, against=against).assign(circumstances=text)
             for text in dict.fromkeys(named.series["circumstances"])
         ]
-        return pd.concat(tables, ignore_index=True)[["circumstances", *ranking.AT_LOSS]]
+        joined = pd.concat(tables, ignore_index=True)[["circumstances", *ranking.AT_LOSS]]
+        return equal_loss_tables.completed(joined, ceiling)
 
     def tournament(self, at_km: float | None = None) -> pd.DataFrame:
         """Return every LPPM against every attack at equal quality loss, ranked by the strongest attack.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from sim.interfaces import FloatArray, IntArray
 from sim.storage.run_directory import RunDirectory
@@ -39,8 +41,11 @@ class ShiftSums:
         self.series: dict[tuple[str, str], AddedMetrics] = {}
         self.step = step
         """Largest number of queries that a row summarizes."""
+        self.cells_before: dict[str, Counter[int]] = {}
+        """Number of queries before the shift in each cell, by user, if the rows have cells."""
         self._spans = spans
         self._before = before
+        self._counted: set[tuple[int, str]] = set()
 
     def add(self, rows: pa.Table, run: RunDirectory) -> None:
         """Add the rows of a part; a row that summarizes several queries is added at the last of them."""
@@ -64,10 +69,28 @@ class ShiftSums:
         self.step = max(self.step, int(queries[within].max(initial=1)))
         values = np.stack([rows["error"].to_numpy() * queries, rows["loss"].to_numpy() * queries, queries])
         series = lppm * len(attacks) + attack
+        if "cell" in rows.column_names:
+            self._count_cells(rows["cell"].to_numpy(), simulation, simulations, series, within & (last < at))
         for code in np.unique(series[within]).tolist():
             own = within & (series == code)
             added = self.series.setdefault((lppms[code // len(attacks)], attacks[code % len(attacks)]), AddedMetrics())
             added.add(users, user[own], (last - at + self._before)[own], values[:, own])
+
+    def _count_cells(
+        self,
+        cells: IntArray,
+        simulation: IntArray,
+        simulations: Sequence[tuple[int, str]],
+        series: IntArray,
+        chosen: NDArray[np.bool_],
+    ) -> None:
+        """Count the cells of each user and replication once; they are the same for all mechanisms and attacks."""
+        for number, key in enumerate(simulations):
+            own = np.flatnonzero(chosen & (simulation == number)) if key not in self._counted else np.empty(0, int)
+            if len(own):
+                self._counted.add(key)
+                first = own[series[own] == series[own[0]]]
+                self.cells_before.setdefault(key[1], Counter()).update(cells[first].tolist())
 
     def require_window(self, window: int, run: RunDirectory) -> None:
         """Raise an error if windows are not made of whole rows."""

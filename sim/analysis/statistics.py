@@ -22,6 +22,8 @@ from sim.storage.event_schema import MEASURES
 
 FEWEST_USERS = 5
 """Smallest number of users for which intervals are shown and significance is tested."""
+SIGNIFICANCE = 0.05
+"""Largest p-value, adjusted by `holm` where several tests are made, of a significant difference."""
 INTERVAL, OWN_VALUES, NONE = "interval", "users", "none"
 SPREAD = "spread"
 """Name of the column with the meaning of `_low` and `_high`: confidence limits, extremes over users, or none."""
@@ -100,6 +102,24 @@ def _behind(values: pd.DataFrame, first: str) -> pd.DataFrame:
 def is_significant(lead: float, half: float) -> bool:
     """Return whether a lead is greater than the half-width of its interval."""
     return lead - half > 0
+
+
+def holm(p_values: FloatArray) -> FloatArray:
+    """Return p-values adjusted for the number of tests in their family by Holm (1979); NaN are not in the family.
+
+    In ascending order, the adjusted value is max over j <= i of (m - j + 1) p_(j), at most 1, for m tests. If all
+    hypotheses with an adjusted value below 0.05 are rejected, the probability of any false rejection is at most 5 %,
+    whatever the dependence between the tests.
+
+    >>> holm(np.array([0.01, np.nan, 0.04, 0.03])).round(3).tolist()
+    [0.03, nan, 0.06, 0.06]
+    """
+    adjusted = np.full(len(p_values), np.nan)
+    known = np.flatnonzero(~np.isnan(p_values))
+    order = known[np.argsort(p_values[known], kind="stable")]
+    weights = np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(weights * p_values[order]), 1.0)
+    return adjusted
 
 
 def ratio_of_means(over: FloatArray, under: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

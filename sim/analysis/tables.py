@@ -213,7 +213,16 @@ def _pooled_recovery(row: Row) -> Cell:
     return Cell(f"> {taken:.0f}" if row["pooled_censored"] else f"{taken:.0f}", sort_key=f"{taken:.0f}")
 
 
+def _loss_before(row: Row) -> Cell:
+    value: Any = row.get("quality_loss_before_km")
+    counts: list[Any] = [row.get(name, 0) for name in ("at_largest", "at_smallest")]
+    ends = any(not is_missing(count) and count > 0 for count in counts)
+    return Cell(sort_key="") if is_missing(value) else Cell(f"{value:.2f}{'*' if ends else ''}", sort_key=value)
+
+
 ADAPTATION = (
+    Column("Q-bar", _loss_before, "km", "quality loss before the shift, mean over users"),
+    metric_column("Q after", "quality_loss_after_km", 2, unit="km", meaning="quality loss after the shift"),
     metric_column("before", "efficiency_before", meaning="efficiency before the shift"),
     metric_column("minimum", "efficiency_lowest", meaning="lowest efficiency of a window after the shift"),
     metric_column("end", "efficiency_end", meaning="efficiency of the last window"),
@@ -233,10 +242,12 @@ ADAPTATION = (
 def adaptation_caption(shown: pd.DataFrame, window: int, recovered: float) -> str:
     """Return the caption of the adaptation table."""
     shifts = ", ".join(dict.fromkeys(shown["shift"]))
+    ends = (shown[["at_largest", "at_smallest"]].sum(axis=1) > 0).any() if "at_largest" in shown else False
+    mark = "; * users who do not attain the loss have the values at their nearest one" if ends else ""
     return (
         f"Efficiency P_AE / Q-bar before and after {shifts}; queries until the efficiency of a window of {window} "
         f"queries recovers to {100 * recovered:g} %: median and mean over users (censored users count with all their "
-        f"queries) and pooled over users; queries lost until recovery; {table_spread_note(shown)}"
+        f"queries) and pooled over users; queries lost until recovery; {table_spread_note(shown)}{mark}"
     )
 
 

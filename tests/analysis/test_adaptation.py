@@ -512,14 +512,14 @@ def test_command_has_the_same_defaults_and_options(scenario: Path) -> None:
     text = done("adaptation", "run")
     assert Path("run/adaptation.csv").read_bytes() == written
     heading, *body = [row for row in cells(text) if row[0] != ""]
-    assert heading[:5] == ["LPPM", "attack", "before", "minimum", "end"]
+    assert heading[:7] == ["LPPM", "attack", "Q-bar", "Q after", "before", "minimum", "end"]
     assert "minus SP-Exp" in heading
     assert [row[:2] for row in body] == [["SP-Exp", "sporadic"], ["mild", "sporadic"]]
     adapted = sim.Result.open("run").adaptation()
     own = adapted.users.loc[adapted.users["lppm"] == "SP-Exp", "efficiency_before"]
     written_before = f"{adapted.summary['efficiency_before'].iloc[0]:.3f} ({own.min():.3f} to {own.max():.3f})"
-    assert written_before.startswith(body[0][2])
-    assert body[0][2].count("(") == 1
+    assert written_before.startswith(body[0][4])
+    assert body[0][4].count("(") == 1
     text = done("adaptation", "run", "--window", "10", "--recovered", "0.5", "--before", "20", "--against", "mild")
     assert re.search(r"window of 10 .* 50 %", " ".join(text.split()))
     assert "minus mild" in cells(text)[0]

@@ -162,6 +162,23 @@ def test_no_ranking_without_a_common_loss() -> None:
     assert list(rankings(pd.concat([low, touching]))) == []
 
 
+def test_mechanism_that_loses_more_than_p0_everywhere_is_to_be_left_out() -> None:
+    """No sweep makes it comparable; a loss that is only too large for the other curves can be attained."""
+    priors = dict(zip(USERS, (1.0, 1.0, 1.5, 4.0, 4.0), strict=True))
+    low, middle = rows("A", 0.5, losses=(0.1, 1.0), priors=priors), rows("B", 0.4, losses=(0.2, 1.0), priors=priors)
+    high = rows("C", 0.5, losses=(2.0, 3.0), priors=priors)
+    (text,) = remarks(pd.concat([low, middle, high]))
+    end = (
+        "Leave out C: at least half of the users lose more than P0, the error without any report, at every sweep point."
+    )
+    assert text.endswith(end)
+    high["prior_error_km"] = low["prior_error_km"] = middle["prior_error_km"] = 4.0
+    (text,) = remarks(pd.concat([low, middle, high]))
+    assert text.endswith("Widen the sweep, or see figures/tradeoff.")
+    (text,) = remarks(pd.concat([low, high.assign(prior_error_km=1.0)]))
+    assert text.endswith("Widen the sweep, or see figures/tradeoff.")  # nothing would be left to compare
+
+
 def test_no_ranking_without_an_attack() -> None:
     unattacked = pd.concat([rows(name, 0.5, attack="", adversary_error_km=np.nan) for name in "AB"])
     assert list(rankings(unattacked)) == []
@@ -253,6 +270,24 @@ def test_error_per_km_is_the_ratio_of_the_means() -> None:
     remark = next(remarks(pd.concat([*few, rows("B", 0.4, losses=(1.0,), users=["ann", "bob"])])))
     assert "2 users are too few" in remark
     assert f"A has {(0.9 + 0.9) / 4:.2f} km of error per km of loss; B 0.40 km (0.05 km lower)" in remark
+
+
+@pytest.mark.parametrize("losses", [(1.0,), (1.0, 3.0)])
+def test_error_per_km_has_the_interval_over_users_and_replications(losses: tuple[float, ...]) -> None:
+    """With equal losses in all replications, the lead per km is the difference of the errors divided by the loss."""
+    rng = np.random.default_rng(4)
+    apart = 0.4 + 0.3 * rng.normal(size=(6, 1)) + 0.5 * rng.normal(size=3) + 0.1 * rng.normal(size=(6, 3))
+    users = [f"u{i}" for i in range(6)]
+    frames = []
+    for (u, r), lead in np.ndenumerate(apart):
+        frames += [
+            rows("A", 0.5, losses, [users[u]], replication=r),
+            rows("B", 0.5 + lead, losses, [users[u]], replication=r),
+        ]
+    mean, half = apart.mean(), plain_half_width(apart)
+    remark = next(remarks(pd.concat(frames, ignore_index=True).query("lppm != 'A' or point == 0")))
+    assert f"({mean:.2f} ± {half:.2f} km lower" in remark
+    assert half > 1.5 * stats.t.ppf(0.975, 5) * stats.sem(apart.mean(axis=1))
 
 
 def test_narrow_range_of_losses_is_written_with_more_digits() -> None:

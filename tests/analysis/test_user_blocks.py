@@ -95,8 +95,10 @@ def test_rankings_agree_with_those_in_memory(whole: Result, streamed: Result) ->
         np.testing.assert_allclose([*one.leads_km.values()], [*other.leads_km.values()], rtol=1e-11, atol=1e-12)
 
 
-def test_adaptation_agrees_with_that_in_memory(whole: Result, streamed: Result) -> None:
-    ours, theirs = (result.adaptation(**OPTIONS) for result in (streamed, whole))
+@pytest.mark.parametrize("at_km", [None, 0.6])
+def test_adaptation_agrees_with_that_in_memory(whole: Result, streamed: Result, at_km: float | None) -> None:
+    ours, theirs = (result.adaptation(**OPTIONS, at_km=at_km) for result in (streamed, whole))
+    assert ours.summary["users"].max() > 4
     for table in ("summary", "time_series", "user_time_series"):
         assert_same(getattr(ours, table), getattr(theirs, table))
     keys = ["point", "lppm", "attack", "user"]

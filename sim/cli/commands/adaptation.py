@@ -26,22 +26,35 @@ from sim.escaping import visible
     help="Maximum length of the baseline before the shift, in queries.",
 )
 @click.option("--shift", metavar="NAME", help="Name of the shift.  [default: first shift]")
+@click.option(
+    "--at",
+    "loss_km",
+    type=click.FloatRange(0, min_open=True),
+    metavar="KM",
+    help="Interpolate between swept strengths so that each user has this quality loss before the shift.",
+)
 @click.option("--against", metavar="LPPM", help="Reference LPPM of the comparisons.  [default: first LPPM]")
 def adaptation(
-    run_directory: str, window: int, recovered: float, before: int, shift: str | None, against: str | None
+    run_directory: str,
+    window: int,
+    recovered: float,
+    before: int,
+    shift: str | None,
+    loss_km: float | None,
+    against: str | None,
 ) -> None:
     """Analyse how the mechanisms of RUN adapt to a shift.
 
     Prints the efficiency P_AE / Q-bar before and after the shift, the number of queries until recovery and the number
-    of queries lost. Writes adaptation.csv and figures/adaptation to RUN. The command `run` does this automatically for
-    scenarios with shifts.
+    of queries lost. With --at, all mechanisms have the same quality loss before the shift. Writes adaptation.csv and
+    figures/adaptation to RUN. The command `run` does this automatically for scenarios with shifts.
     """
     from sim.analysis.result import Result
     from sim.cli.output.adaptation import print_adaptation
     from sim.execution.finish import write_adaptation_results
 
     result = Result.open(run_directory)
-    response = result.adaptation(window=window, recovered=recovered, before=before, shift=shift)
+    response = result.adaptation(window=window, recovered=recovered, before=before, shift=shift, at_km=loss_km)
     if against is not None and against not in set(response.summary["lppm"]):
         names = ", ".join(dict.fromkeys(response.summary["lppm"]))
         raise InputError(f"no LPPM {against!r}; available: {names}", code="unknown-lppm")

@@ -18,8 +18,13 @@ from sim.errors import InputError
     help="Also print the adversary error at this quality loss in km; may be repeated.",
 )
 @click.option("--against", metavar="LPPM", help="With --at: reference LPPM of the comparisons.  [default: first LPPM]")
+@click.option(
+    "--ceiling", metavar="LPPM", help="With --at: also print P_AE divided by that of this LPPM, which has a ceiling."
+)
 @click.option("--metrics", is_flag=True, help="Also print further metrics, with theoretical next to measured values.")
-def summarize(run_directory: str, losses_km: tuple[float, ...], against: str | None, metrics: bool) -> None:
+def summarize(
+    run_directory: str, losses_km: tuple[float, ...], against: str | None, ceiling: str | None, metrics: bool
+) -> None:
     """Recompute and print the tables of RUN.
 
     Writes summary.csv and metrics.csv from the event log and prints the summary. With --at, interpolates each user's
@@ -31,10 +36,11 @@ def summarize(run_directory: str, losses_km: tuple[float, ...], against: str | N
     from sim.cli.output.metrics import print_metrics
     from sim.cli.output.result import print_result
 
-    if against is not None and not losses_km:
-        raise InputError("--against needs --at, such as --at 1", code="missing-option")
+    for option, lppm in (("--against", against), ("--ceiling", ceiling)):
+        if lppm is not None and not losses_km:
+            raise InputError(f"{option} needs --at, such as --at 1", code="missing-option")
     result = Result.open(run_directory)
-    compared = result.at_loss(losses_km, against=against) if losses_km else None
+    compared = result.at_loss(losses_km, against=against, ceiling=ceiling) if losses_km else None
     result.run.write_csv("summary.csv", result.summary())
     result.run.write_csv("metrics.csv", result.metrics())
     print_result(result)

@@ -65,6 +65,13 @@ def print_adaptation(result: Result, adaptation: Adaptation, against: str | None
     columns = [*labels, *efficiencies, Column(f"minus {against}", difference), lost, not_back, together]
     caption = adaptation_caption(summary, adaptation.window, adaptation.recovered)
     print_table(Table(columns, rows_with_swept_values(summary, points), caption))
+    if adaptation.at_km is not None:
+        stdout().print(
+            f"Each user has a quality loss of {adaptation.at_km:g} km before the shift, interpolated between sweep "
+            "points. Compared are the users whose error without any report before the shift, P0, is at least that; "
+            f"{int(summary['excluded'].max())} others are excluded.",
+            highlight=False,
+        )
     if left_out := int(adaptation.summary["left_out"].max()):
         stdout().print(
             f"Up to {left_out} users are omitted: they have no quality loss before the shift, or fewer than "
