@@ -36,6 +36,7 @@ class SmoothedFilter:
         self._kernels = parameters.kernels(DISTANCE).at(1.0)
         self._retention = 2 ** (-1 / half_life_queries)
         self._steps: deque[_Step] = deque(maxlen=lag)
+        self._last: list[FloatArray] = []
         self._finished = np.zeros(DISTANCE.n_cells)
 
     def prior(self, time_s: int) -> FloatArray:
@@ -47,12 +48,12 @@ class SmoothedFilter:
         attraction = self._filter.attraction
         posterior = self._filter.observe(time_s, likelihood)
         if len(self._steps) == self._steps.maxlen:
-            self._finished += self._smoothed(attraction)[0]
+            self._finished += self._last[0]
         self._finished *= self._retention
         self._steps.append(_Step(likelihood, posterior))
-        smoothed = self._smoothed(attraction)
-        ages = np.arange(len(smoothed))[::-1]
-        self._filter._visits = self._finished + self._retention**ages @ np.array(smoothed)
+        self._last = self._smoothed(attraction)
+        ages = np.arange(len(self._last))[::-1]
+        self._filter._visits = self._finished + self._retention**ages @ np.array(self._last)
         return posterior
 
     def _smoothed(self, attraction: FloatArray) -> list[FloatArray]:
