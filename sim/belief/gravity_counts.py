@@ -26,8 +26,10 @@ class Moves(NamedTuple):
     distance: Distance
     reaches_km: FloatArray
     weights: FloatArray
-    """Weights of the laws: of gravity together, of the counts, and of the population chain if there is one."""
+    """Weights of the laws: of gravity together, of the counts, of the population chain and of independence, if any."""
     population: Transitions | None
+    independent: bool
+    """Whether there is a law of independent queries."""
 
     def pairs(self, counts: LearnedCounts, likelihood: FloatArray, after: FloatArray) -> Pairs:
         """Return p(x^{r-1}, x^r | z^r) between the likeliest cells before and after a report."""
@@ -42,6 +44,8 @@ class Moves(NamedTuple):
         transition = self.weights[0] * gravity + self.weights[1] * counted
         if self.population is not None:
             transition = transition + self.weights[2] * self.population.block(start, end)
+        if self.independent:
+            transition = transition + self.weights[-1] * self.attraction[end]
         mass = self.before[start, None] * transition * likelihood[end]
         return Pairs(start, end, mass / mass.sum())
 

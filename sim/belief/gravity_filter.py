@@ -3,7 +3,8 @@
 The gravity model M(x'|x) = stay 1{x' = x} + (1 - stay) A(x') exp(-d(x, x') / reach) / norm(x) needs no transition data,
 only the attraction of each cell, the distance users travel between queries (reach) and the probability of staying. The
 attraction A is learned cell by cell. For reach and stay there is a bank of models, here called laws, one for each pair
-of values, weighted by the predictive likelihood of the reports so far: cross-validation on released reports alone.
+of values, weighted by the predictive likelihood of the reports so far: cross-validation on released reports alone. A
+further law of independent queries serves users whose next cell does not depend on the last one.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class GravityFilterParameters(BeliefParameters):
     """Markov, blank-slate (PEB-MK): filters the reports with transitions learned from them by a gravity model."""
 
     short_name: ClassVar = "PEB-MK"
+    variants: ClassVar = {"PEB-SPMK": {"independent_share": 0.5}}
 
     kind: Literal["gravity_filter"] = "gravity_filter"
     initial: Literal["training", "uniform", "roads"] = "training"
@@ -68,6 +70,12 @@ class GravityFilterParameters(BeliefParameters):
     """Share of the models' weights that is reset to the initial weights at each report, in (0, 1), so that a model can
     regain weight (default: 0.002 with the user's own transitions or a training set of kind own_and_others, otherwise
     0.01)."""
+
+    independent_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Initial weight of a further model, under which a cell does not depend on the last one and is drawn from the
+    attraction, in [0, 1); 0: no such model. The models of gravity, and those of transitions pooled from other people or
+    learned, share the remainder. Next to the user's own transitions or a training set of kind own_and_others, which
+    keep `trained_weight`, it is a share of the weight of gravity."""
 
     def build(self, statistics: Statistics, restart_s: int | None, world: World) -> GravityFilter:
         """Return the filter, with distances along the roads if the world has any."""
@@ -118,8 +126,10 @@ class GravityFilter:
     counts the posterior of the transition p(x^{r-1}, x^r | z^r). `population` are the transitions of the population
     chain, the user's smoothed by those of other people, and form one more law. The laws of counts share the initial
     weight `trained_weight` (in (0, 1)) equally; the default is smaller if they are `pooled` from other people. With
-    `restart_s` (in [1, inf) s) the filter restarts at the attraction whenever time_s // restart_s changes, so that
-    transitions do not cross days.
+    `independent_share` above 0 (in [0, 1)) there is one more law: the cell is independent of the last one and has the
+    attraction as its distribution, as in RPEB. It takes this share of the initial weight of gravity and of counts that
+    are `pooled` or learned. With `restart_s` (in [1, inf) s) the filter restarts at the attraction whenever time_s //
+    restart_s changes, so that transitions do not cross days.
     """
 
     fixed: bool = False
@@ -166,7 +176,8 @@ class GravityFilter:
         trained_weight, self._reset_share = (
             default if value is None else value for value, default in zip(given, defaults, strict=True)
         )
-        self._start_weights = self._initial_weights(trained_weight)
+        self._independent = parameters.independent_share > 0
+        self._start_weights = self._initial_weights(trained_weight, parameters.independent_share, of_user=of_user)
         self._weights = self._start_weights
         self._visits = np.zeros(n_cells)
         self._posterior: FloatArray | None = None
@@ -180,7 +191,7 @@ class GravityFilter:
 
     @property
     def weights(self) -> FloatArray:
-        """The weights of the laws, by reach and then by stay, then of the counts and the population chain, if any."""
+        """The weights of the laws, by reach and then by stay, then of the counts, others and independence, if any."""
         return self._weights
 
     @property
@@ -213,11 +224,15 @@ class GravityFilter:
         self._prediction = None
         return posterior
 
-    def _initial_weights(self, trained_weight: float) -> FloatArray:
-        """Return the weights before the first report: `trained_weight` to the laws of counts, if any; else gravity."""
+    def _initial_weights(self, trained_weight: float, independent_share: float, *, of_user: bool) -> FloatArray:
+        """Return the weights before the first report: of gravity, the laws of counts, and independence, if any."""
         n_further = (self._counts is not None) + (self._population is not None)
         gravity = np.full(self._n_gravity, (1 - trained_weight if n_further else 1.0) / self._n_gravity)
-        return np.append(gravity, np.full(n_further, trained_weight / max(n_further, 1)))
+        further = np.full(n_further, trained_weight / max(n_further, 1))
+        if not self._independent:
+            return np.append(gravity, further)
+        gravity, further = (1 - independent_share) * gravity, further if of_user else (1 - independent_share) * further
+        return np.concatenate([gravity, further, [1 - gravity.sum() - further.sum()]])
 
     def _continues(self, time_s: int) -> bool:
         """Return whether the filter continues from the last report, rather than restarts."""
@@ -247,8 +262,11 @@ class GravityFilter:
         n_moves = len(self._reaches_km)
         parts[0] = posterior
         parts[1 : n_moves + 1] = attraction * pull.to_each(posterior / norm)
+        further = n_moves + 1 + (self._counts is not None)
         if self._population is not None:
-            parts[-1] = self._population.forward(posterior)
+            parts[further] = self._population.forward(posterior)
+        if self._independent:
+            parts[-1] = attraction
         if self._counts is None:
             return _Prediction.of(parts, laws, self._weights)
         known, rest = self._counts.lead(posterior)
@@ -259,7 +277,15 @@ class GravityFilter:
             return _Prediction.of(parts, laws, self._weights)
         by_kind = np.append(1 - self._weights[self._n_gravity :].sum(), self._weights[self._n_gravity :])
         moves = Moves(
-            posterior, attraction, norm, share, self._kernels.distance, pull.reaches_km, by_kind, self._population
+            before=posterior,
+            attraction=attraction,
+            norm=norm,
+            share=share,
+            distance=self._kernels.distance,
+            reaches_km=pull.reaches_km,
+            weights=by_kind,
+            population=self._population,
+            independent=self._independent,
         )
         return _Prediction.of(parts, laws, self._weights, moves)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, cast
+from collections.abc import Mapping
+from typing import Any, ClassVar, cast
 
 from pydantic import ConfigDict
 
@@ -19,6 +20,8 @@ class BeliefParameters(Parameters):
 
     short_name: ClassVar[str | None] = None
     """The belief's part in short names of LPPMs, such as ``PEB`` in ``PEB-Exp``; None if it has none."""
+    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Further such parts, with the parameters in which each differs from the defaults."""
     hardwired: ClassVar[bool] = False
     """Whether the belief uses given statistics and never learns."""
     memoryless: ClassVar[bool] = False

@@ -17,29 +17,33 @@ from sim.errors import InvalidValue
 from sim.interfaces import LearnsFrom
 from sim.lppm.parameters import DesignParameters, ShortNames
 
-RECOMMENDED = "PEB-MK-AMix"
+RECOMMENDED = "PEB-SPMK-AMix"
 """Short name of the mechanism to use if nothing speaks for another one; docs/beyond.md has the comparison."""
 
 
 @cache
 def short_names() -> Table:
     """Return the expansion of each short name of an LPPM, composed of the short names of beliefs and designs."""
-    beliefs = {
-        model.short_name: kind
-        for kind, model in registry.kinds("belief").items()
-        if issubclass(model, BeliefParameters) and model.short_name is not None
-    }
+    beliefs = dict(_beliefs())
     table: dict[str, dict[str, Any]] = {}
     for kind, names in _declared():
         design = {"kind": kind, **names.parameters}
         for belief in names.beliefs:
-            table[f"{belief}-{names.design}"] = {"belief": {"kind": beliefs[belief]}, "design": design}
+            table[f"{belief}-{names.design}"] = {"belief": beliefs[belief], "design": design}
         if names.full:
-            pair = {"belief": {"kind": beliefs["PEB"]}, "design": design}
+            pair = {"belief": beliefs["PEB"], "design": design}
             table[f"PEB-full-{names.design}"] = pair | {"learns_from": "cells"}
         if names.alone is not None:
-            table[names.design] = {"belief": {"kind": beliefs["SP"]}, "design": design | names.alone}
+            table[names.design] = {"belief": beliefs["SP"], "design": design | names.alone}
     return table
+
+
+def _beliefs() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the short name of each belief with its kind and the parameters that differ from the defaults."""
+    for kind, model in registry.kinds("belief").items():
+        if issubclass(model, BeliefParameters) and model.short_name is not None:
+            yield model.short_name, {"kind": kind}
+            yield from ((name, {"kind": kind, **values}) for name, values in model.variants.items())
 
 
 def _declared() -> Iterator[tuple[str, ShortNames]]:

@@ -163,9 +163,11 @@ def listing() -> dict[str, tuple[str, dict[str, str]]]:
 def _composition(parts: Mapping[str, Any]) -> str:
     design = dict(parts["design"])
     kind, remap = design.pop("kind"), "" if design.pop("remap", True) else ", without remap"
+    belief = dict(parts["belief"])
+    of_belief = belief.pop("kind") + "".join(f", {key} {value}" for key, value in belief.items())
     values = "".join(f", {key} {value}" for key, value in design.items())
     full = ", which learns from the true cells" if parts.get("learns_from") == "cells" else ""
-    return f"Short name for belief {parts['belief']['kind']}{full} with design {kind}{values}{remap}."
+    return f"Short name for belief {of_belief}{full} with design {kind}{values}{remap}."
 
 
 def _knowledge(parts: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from sim.belief.gravity_filter import GravityFilter, GravityFilterParameters
 from sim.belief.markov_filter import MarkovFilter
+from sim.belief.recursive_profile import RecursiveProfile, RecursiveProfileParameters
 from sim.interfaces import Belief, FloatArray
 from sim.mobility.smoothed_statistics import SmoothedStatistics
 from sim.mobility.statistics import Statistics, count, statistics
@@ -77,6 +78,7 @@ class Reference:
         pooled: bool = False,
         trained_weight: float | None = None,
         reset_share: float | None = None,
+        independent_share: float = 0.0,
     ) -> None:
         self.initial = 0.99 * initial + 0.01 / N
         self.distance, self.restart_s, self.learns = distance, restart_s, learns
@@ -90,6 +92,11 @@ class Reference:
         trust = (trained_weight or (0.98 if has_own else 0.5)) if further else 0.0
         gravity = [(1 - trust) / len(self.laws)] * len(self.laws)
         self.start = np.array(gravity + [trust / len(further) for _ in further])
+        self.independent = independent_share > 0
+        if self.independent:
+            kept = [1.0] * len(further) if has_own else [1 - independent_share] * len(further)
+            self.start = self.start * np.array([1 - independent_share] * len(gravity) + kept)
+            self.start = np.append(self.start, 1 - self.start.sum())
         self.reset_share = reset_share or (0.002 if has_own else 0.01)
         self.weights = self.start
         self.posterior: FloatArray | None = None
@@ -126,6 +133,8 @@ class Reference:
             matrices.append((self.counts + mean) / (self.counts.sum(axis=1, keepdims=True) + 1))
         if self.population is not None:
             matrices.append(self.population)
+        if self.independent:
+            matrices.append(np.tile(self.attraction, (N, 1)))
         return matrices
 
     def prior(self, time_s: int) -> FloatArray:
@@ -154,7 +163,15 @@ class Reference:
 @pytest.mark.parametrize("others", [False, True], ids=["alone", "population"])
 @pytest.mark.parametrize("restart_s", [None, DAY_S])
 @pytest.mark.parametrize(
-    "weights", [{}, {"pooled": True}, {"trained_weight": 0.6, "reset_share": 0.1}], ids=["default", "pooled", "chosen"]
+    "weights",
+    [
+        {},
+        {"pooled": True},
+        {"trained_weight": 0.6, "reset_share": 0.1},
+        {"independent_share": 0.4},
+        {"independent_share": 0.4, "pooled": True},
+    ],
+    ids=["default", "pooled", "chosen", "independent", "independent, pooled"],
 )
 def test_bank_of_laws_equals_the_reference_implementation(
     distance: Distance, trained: bool, learns: bool, others: bool, restart_s: int | None, weights: dict[str, Any]
@@ -225,6 +242,24 @@ def test_initial_weights_depend_on_the_training_data() -> None:
     assert weights(others) == [0.25, 0.25, 0.5]
     assert weights(alone) == pytest.approx([0.01, 0.01, 0.98])
     assert weights(alone, trained_weight=0.6) == pytest.approx([0.2, 0.2, 0.6])
+    assert weights(nothing, independent_share=0.2) == pytest.approx([0.4, 0.4, 0.2])
+    assert weights(nothing, transitions="learned", independent_share=0.2) == pytest.approx([0.2, 0.2, 0.4, 0.2])
+    assert weights(others, independent_share=0.5) == pytest.approx([0.125, 0.125, 0.25, 0.5])
+    assert weights(both, independent_share=0.5) == pytest.approx([0.005, 0.005, 0.49, 0.49, 0.01])
+
+
+def test_with_almost_all_the_weight_independence_is_the_recursive_profile() -> None:
+    """The law of independent queries predicts as RPEB does with the same initial profile and memory."""
+    initial = np.random.default_rng(6).dirichlet(np.ones(N))
+    shared: dict[str, Any] = {"prior_reports": 0.7, "half_life_queries": 3.0}
+    sure: dict[str, Any] = {"independent_share": 1 - 1e-12, "reset_share": 1 - 1e-12}
+    distance = DISTANCES["manhattan"]
+    profile = RecursiveProfile(RecursiveProfileParameters(**shared), initial_profile=initial)
+    same = (profile.prior(0) - 0.01 / N) / 0.99  # each belief mixes its initial profile with a uniform share of its own
+    belief = made(GravityFilter, initial_profile=same, distance=distance, **shared, **sure)
+    for r, likelihood in enumerate(reports(12)):
+        assert belief.prior(300 * r) == pytest.approx(profile.prior(300 * r), abs=1e-9)
+        assert belief.observe(300 * r, likelihood) == pytest.approx(profile.observe(300 * r, likelihood), abs=1e-9)
 
 
 def test_the_population_law_is_the_markov_filter_of_the_population_chain() -> None:
@@ -252,6 +287,28 @@ def noisy(cell: int, rng: np.random.Generator, epsilon: float = 1.5) -> FloatArr
     channel = np.exp(-epsilon * DISTANCES["manhattan"].matrix_km)
     channel /= channel.sum(axis=1, keepdims=True)
     return np.asarray(channel[:, rng.choice(N, p=channel[cell])])
+
+
+@pytest.mark.parametrize("independent", [True, False])
+def test_independence_gains_the_weight_if_queries_are_independent(independent: bool) -> None:
+    profile = np.random.default_rng(11).dirichlet(np.full(N, 0.5))
+    transition = gravity_matrix(DISTANCES["manhattan"], profile, 0.6, 0.5)
+    rng = np.random.default_rng(12)
+    cells = rng.choice(N, 600, p=profile).tolist() if independent else walk(transition, 600, seed=12)
+    belief = made(
+        GravityFilter,
+        reaches_km=[0.5],
+        stays=[0.6],
+        half_life_queries=None,
+        independent_share=0.5,
+        initial_profile=profile,
+        distance=DISTANCES["manhattan"],
+    )
+    average = np.zeros(2)
+    for r, cell in enumerate(cells):
+        belief.observe(300 * r, noisy(cell, rng))
+        average += belief.weights
+    assert average[1 if independent else 0] > 0.75 * average.sum()
 
 
 @pytest.mark.parametrize("short", [True, False])

@@ -24,7 +24,7 @@ from sim.scenario.reading.source import parse_text
 from sim.scenario.reference import listing
 from tests.support import MakeScenario, raises_code
 
-LONG_FORMS = {
+LONG_FORMS: dict[str, tuple[str | dict[str, Any], dict[str, Any]]] = {
     "SP-LH": ("fixed_profile", {"kind": "location_hiding"}),
     "SP-Exp": ("fixed_profile", {"kind": "exponential"}),
     "MK-LH": ("markov_filter", {"kind": "location_hiding"}),
@@ -73,6 +73,10 @@ LONG_FORMS = {
             "PEB-MK": "gravity_filter",
         }.items()
     },
+    **{
+        f"PEB-SPMK-{short}": ({"kind": "gravity_filter", "independent_share": 0.5}, {"kind": "exponential"} | design)
+        for short, design in {"Exp": {}, "Mix": {"reveal_probability": 0.3}, "AMix": {"coin_share": 0.5}}.items()
+    },
     "Drop": ("fixed_profile", {"kind": "dropping"}),
     "Dummies": ("fixed_profile", {"kind": "dummies"}),
     "identity": ("fixed_profile", {"kind": "identity"}),
@@ -82,7 +86,8 @@ LONG_FORMS = {
 @pytest.mark.parametrize("short", LONG_FORMS)
 def test_a_short_name_equals_its_long_form(short: str, make_scenario: MakeScenario) -> None:
     belief, design = LONG_FORMS[short]
-    long: dict[str, Any] = {"name": short, "belief": {"kind": belief}, "design": design}
+    whole = {"kind": belief} if isinstance(belief, str) else belief
+    long: dict[str, Any] = {"name": short, "belief": whole, "design": design}
     long |= {"learns_from": "cells"} if "full" in short else {}
     expected = make_scenario(lppms=[long])
     for writing in (short, {"kind": short}, {"kind": short, "name": short}, long | {"belief": belief}):

@@ -22,15 +22,17 @@ from sim.lppm.parameters import CalibratedParameters, ShortNames, WorldSize
 from sim.world import World
 from sim.world.distance import Distance
 
+_BELIEFS = ("SP", "MK", "PEB", "RPEB", "PEB-MK", "PEB-SPMK")
+
 
 @component("design")
 class ExponentialParameters(CalibratedParameters):
     """Exponential mechanism: reports z with a probability proportional to exp(-epsilon d_Q(x, z))."""
 
     short_names: ClassVar = (
-        ShortNames(design="Exp", beliefs=("SP", "MK", "PEB", "RPEB", "PEB-MK"), full=True, alone={"remap": False}),
-        ShortNames(design="Mix", beliefs=("SP", "MK", "PEB", "RPEB", "PEB-MK"), parameters={"reveal_probability": 0.3}),
-        ShortNames(design="AMix", beliefs=("SP", "MK", "PEB", "RPEB", "PEB-MK"), parameters={"coin_share": 0.5}),
+        ShortNames(design="Exp", beliefs=_BELIEFS, full=True, alone={"remap": False}),
+        ShortNames(design="Mix", beliefs=_BELIEFS, parameters={"reveal_probability": 0.3}),
+        ShortNames(design="AMix", beliefs=_BELIEFS, parameters={"coin_share": 0.5}),
     )
     strength_name: ClassVar = "epsilon_per_km"
     default_strength: ClassVar = 1.0
