@@ -16,7 +16,7 @@ class OtherReveal:
     """Send the true cell with probability a = share u, where u is another function of the belief than 1 - L / P0.
 
     L is the expected loss of the exponential mechanism, P0 that of revealing nothing. `by` chooses u: power, (1 - L /
-    P0)^`power`; entropy, the entropy of the prior relative to the uniform one; sure, its complement.
+    P0)^`power`; entropy, (1 - L / P0) times the entropy of the prior relative to that of the uniform distribution.
     """
 
     def __init__(
@@ -24,7 +24,7 @@ class OtherReveal:
         *,
         world: Any,
         epsilon_per_km: float = 1.0,
-        by: Literal["power", "entropy", "sure"],
+        by: Literal["power", "entropy"],
         share: float = 0.5,
         power: float = 1.0,
     ) -> None:
@@ -38,8 +38,7 @@ class OtherReveal:
         without_km = float((prior @ self._distance.matrix_km).min())
         saved = max(0.0, 1 - channel.loss_km(prior, self._distance) / without_km) if without_km > 0 else 1.0
         entropy = -float(prior @ np.log(np.maximum(prior, 1e-300))) / math.log(prior.size)
-        by = {"power": saved**self._power, "entropy": saved * entropy, "sure": saved * (1 - entropy)}
-        reveal = self._share * by[self._by]
+        reveal = self._share * (saved**self._power if self._by == "power" else saved * entropy)
         return MixChannel(channel, reveal_probability=reveal) if reveal > 0 else channel
 
 
