@@ -101,7 +101,8 @@ class Mechanism:
 
     def _online(self, prior: FloatArray, time_s: int) -> Channel:
         """Return f(z^r | z^{r-1}, x^r), which depends on the time and on past releases."""
-        assert self._channel_at is not None and self._releases is not None
+        assert self._channel_at is not None
+        assert self._releases is not None
         moment = time_s, self._n_released
         if self._channel is None or prior is not self._prior or moment != self._moment:
             self._channel = self._channel_at(prior, time_s, tuple(self._releases))
