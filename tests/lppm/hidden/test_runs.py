@@ -13,6 +13,7 @@ from sim.analysis.narrative import memories
 from sim.attack.hindsight import Hindsight, PathAttack, SmoothingAttack
 from sim.attack.optimal import HiddenMemory, OptimalAttack
 from sim.belief.markov_filter import MarkovFilter
+from sim.errors import UserError
 from sim.events import Report
 from sim.interfaces import Attack
 from sim.lppm.channels.exponential import exponential
@@ -154,3 +155,16 @@ def test_complete_mechanism_is_written_without_placeholders() -> None:
     assert dumped == {"name": "x", "lppm": {"kind": "own:Own", "size": 2}}
     assert LPPMSpec.model_validate(dumped) == LPPMSpec.model_validate({"kind": "own:Own", "name": "x", "size": 2})
     assert "lppm" not in LPPMSpec.model_validate({"kind": "SP-Exp"}).model_dump()
+
+
+def test_python_mechanism_repeats_its_answers_and_refuses_complete_classes() -> None:
+    world = sim.make_world("rectangle", rows=3, cols=3, width_km=3, height_km=3)
+    mechanism = sim.make_lppm(design={"kind": "memoised"}, belief="fixed_profile", world=world)
+    rng = np.random.default_rng(1)
+    reports = [mechanism.report(cell, 60 * place, rng) for place, cell in enumerate([4, 0, 4, 0, 4, 0])]
+    assert len({report.output for report in reports[::2]}) == len({report.output for report in reports[1::2]}) == 1
+    attack = sim.make_attack("sporadic", world=world, statistics=sim.make_statistics([4, 4, 0], world=world))
+    assert [attack.observe(report).estimate for report in reports][-1] in range(9)
+    with pytest.raises(UserError, match="own_sticky:Sticky") as error:
+        sim.make_lppm("own_sticky:Sticky", world=world)
+    assert error.value.code == "complete-mechanism"
