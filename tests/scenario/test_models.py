@@ -77,6 +77,9 @@ LONG_FORMS: dict[str, tuple[str | dict[str, Any], dict[str, Any]]] = {
         f"PEB-SPMK-{short}": ({"kind": "gravity_filter", "independent_share": 0.5}, {"kind": "exponential"} | design)
         for short, design in {"Exp": {}, "Mix": {"reveal_probability": 0.3}, "AMix": {"coin_share": 0.5}}.items()
     },
+    "ConstantOffset": ("fixed_profile", {"kind": "constant_offset"}),
+    "DailyOffset": ("fixed_profile", {"kind": "daily_offset"}),
+    "DriftingOffset": ("fixed_profile", {"kind": "drifting_offset"}),
     "Drop": ("fixed_profile", {"kind": "dropping"}),
     "Dummies": ("fixed_profile", {"kind": "dummies"}),
     "identity": ("fixed_profile", {"kind": "identity"}),
@@ -126,7 +129,8 @@ def test_a_short_attack_equals_its_long_form(short: str, make_scenario: MakeScen
 
 def test_the_canonical_form_omits_options_added_later(make_scenario: MakeScenario) -> None:
     """Scenarios of earlier versions keep their digest."""
-    assert not {"decides", "hindsight", "assumes"} & json.loads(make_scenario().canonical())["attacks"][0].keys()
+    added = {"decides", "hindsight", "assumes", "ignores_memory"}
+    assert not added & json.loads(make_scenario().canonical())["attacks"][0].keys()
 
 
 def test_hindsight_of_a_short_name_can_be_changed(make_scenario: MakeScenario) -> None:
