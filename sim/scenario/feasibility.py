@@ -6,7 +6,8 @@ Designs declare what they need (`DesignParameters.require_feasible`), distances 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 from sim.attack.bayesian import BayesianParameters
 from sim.belief.estimated_profile import EstimatedProfileParameters
@@ -68,6 +69,8 @@ def _requirements(scenario: Scenario) -> Iterator[tuple[str, Any]]:
             yield f"{path}.mobility", dense("the transitions between all pairs of cells")
     for lppm in scenario.lppms:
         yield f"lppms.{lppm.name}.design", lambda lppm=lppm: lppm.design.require_feasible(size)
+        if lppm.design.needs_coordinates and not world.grid.on_earth:
+            yield f"lppms.{lppm.name}.design", partial(_refuse_plane, lppm.design.kind, world.grid.kind)
         if what := _matrix_of(lppm.belief):
             yield f"lppms.{lppm.name}.belief", dense(what)
     for attack in scenario.attacks:
@@ -79,6 +82,14 @@ def _requirements(scenario: Scenario) -> Iterator[tuple[str, Any]]:
             yield f"attacks.{attack.name}.assumes", lambda attack=attack: attack.assumes.require_feasible(size)
     if scenario.record.epsilon != "none":
         yield "record.epsilon", dense("the probabilities of all outputs in all cells")
+
+
+def _refuse_plane(design: str, grid: str) -> NoReturn:
+    raise InvalidValue(
+        f"the design {design} works on latitudes and longitudes, which a grid of kind {grid} does not have: use a grid "
+        "of kind region or san_francisco",
+        code="no-coordinates",
+    )
 
 
 def _matrix_of(belief: BeliefParameters) -> str:

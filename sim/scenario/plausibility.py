@@ -95,6 +95,21 @@ def _remarks_on(design: DesignParameters, scenario: Scenario) -> Iterator[tuple[
     if budget_km is not None and kind in _ON_THE_GROUND and budget_km > (longest := _diameter_km(grid, kind)):
         text = f"larger than the largest distance between two cells, {longest:.3g} km: the mechanism cannot reach it"
         yield "quality_budget_km", text, budget_km
+    yield from _remarks_on_step(design, grid)
+
+
+def _remarks_on_step(design: DesignParameters, grid: Grid) -> Iterator[tuple[str, str, float]]:
+    """Yield a remark if cells are larger than the steps of the mechanism's own grid."""
+    needs_plane = design.needs_coordinates and grid.south is None  # reported as an error
+    step = None if needs_plane else design.step(grid)
+    if step is not None and max(_sides_km(grid)) > step[2]:
+        name, value, step_km = step
+        cell = " x ".join(f"{side:.3g}" for side in _sides_km(grid))
+        text = (
+            f"cells of {cell} km are larger than the steps of the mechanism, {step_km:.3g} km: its effect cannot be "
+            "represented; use smaller cells"
+        )
+        yield name, text, value
 
 
 def _remarks_on_epsilon(design: Any, epsilon: float, kind: str, grid: Grid) -> Iterator[tuple[str, str, float]]:
