@@ -18,6 +18,7 @@ from sim.interfaces import (
     ChannelCapabilities,
     FloatArray,
     IntArray,
+    StateTracker,
     observe_output,
 )
 from sim.lppm.estimates import estimates_from
@@ -38,8 +39,11 @@ class OptimalAttack:
     With a `FixedProfile` of the test queries this is the optimal sporadic attack of the paper, with a `MarkovFilter`
     its optimal Markov attack (Oya et al. 2019, Sect. V). The attack knows the mechanism by the channel in each report.
 
+    Reports of a mechanism with hidden state are not independent given the cells. The attack tracks the pair (cell,
+    state) of each user, unless it `ignores_memory` and takes each report as one with a new secret.
+
     With `all_outputs`, guesses also carry the estimate for every possible output, which expected metrics need, unless
-    the outputs are too many to list. With `with_posterior`, guesses carry the posterior.
+    the outputs are too many to list or depend on a hidden state. With `with_posterior`, guesses carry the posterior.
     """
 
     def __init__(
@@ -49,8 +53,10 @@ class OptimalAttack:
         distance: Distance,
         all_outputs: bool = False,
         with_posterior: bool = False,
+        ignores_memory: bool = False,
     ) -> None:
         self._belief_of = belief_of
+        self._ignores_memory = ignores_memory
         self._distance = distance
         self._all_outputs = all_outputs
         self._with_posterior = with_posterior
@@ -69,7 +75,9 @@ class OptimalAttack:
             raise HiddenChannel(report)
         user = self._users.get(name)
         if user is None:
-            user = self._users[name] = _Target(self._belief_of(name))
+            user = self._users[name] = _Target(self._belief_of(name), None if self._ignores_memory else channel)
+        if user.tracker is not None:
+            return self._tracked(user, user.tracker, report)
         posterior = None
         if not user.fixed:
             listed = self._all_outputs and not _is_countless(channel)
@@ -90,6 +98,16 @@ class OptimalAttack:
             return Guess(name, index, estimate, None, in_guess)
         by_output = estimates[0]
         return Guess(name, index, by_output.item(output), by_output if self._all_outputs else None, in_guess)
+
+    def _tracked(self, user: _Target, tracker: StateTracker, report: Report) -> Guess:
+        """Process a report of a mechanism with hidden state."""
+        name, index, time_s, _, _ = report
+        link = user.link
+        likelihood = tracker.likelihood(report, user.belief.prior(time_s), None if link is None else link(time_s))
+        posterior = user.belief.observe(time_s, likelihood)
+        tracker.condition(posterior)
+        in_guess = posterior if self._with_posterior else None
+        return Guess(name, index, self._distance.best_cell(posterior), None, in_guess)
 
     def _cached_estimates(self, user: _Target, time_s: int, channel: Channel) -> _Estimates | None:
         """Return the estimates under a fixed belief, computed when a channel is seen twice or all are needed."""
@@ -142,11 +160,17 @@ class HiddenChannel(UserError):
 
 
 class _Target:
-    """The belief about one user and, if it is fixed, the cached estimates for one channel."""
+    """The belief about one user and, if it is fixed, the cached estimates for one channel.
 
-    __slots__ = ("belief", "channel", "estimates", "fallback", "fixed")
+    If the `tracked` channel has a hidden state, there is a tracker of it.
+    """
 
-    def __init__(self, belief: Belief) -> None:
+    __slots__ = ("belief", "channel", "estimates", "fallback", "fixed", "link", "tracker")
+
+    def __init__(self, belief: Belief, tracked: Channel | None) -> None:
+        hidden = None if tracked is None else ChannelCapabilities.hidden_state.of(tracked)
+        self.tracker = None if hidden is None else hidden.tracker()
+        self.link = BeliefCapabilities.link.of(belief)
         self.belief = belief
         self.fixed = bool(BeliefCapabilities.fixed.of(belief))
         self.channel: Channel | None = None
