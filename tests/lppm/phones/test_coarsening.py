@@ -101,12 +101,12 @@ def test_numbers_with_few_decimals_are_kept() -> None:
 @pytest.mark.parametrize("cell_m", [500, 5000])
 def test_square_grid_has_square_cells_at_all_latitudes(cell_m: float) -> None:
     step = cell_m / 1000 / KM_PER_DEGREE
-    lat, lon = square_grid(*POSITIONS, step)
+    lat, lon = square_grid(POSITIONS[0], POSITIONS[1], step)
     assert_allclose(lat / step, np.round(lat / step), atol=1e-6)
     width_m = metres(lat, lon, lat, lon + longitude_step(step, lat))
     assert_allclose(width_m, cell_m, rtol=1e-3)
     # No position is farther from its report than half of the diagonal, but for the curvature of the grid.
-    away_m = metres(*POSITIONS, lat, lon)
+    away_m = metres(POSITIONS[0], POSITIONS[1], lat, lon)
     assert away_m.max() < cell_m / math.sqrt(2) * 1.02
     assert away_m.max() > cell_m / math.sqrt(2) * 0.9
 
@@ -121,10 +121,20 @@ def test_longitude_step_is_finite_at_the_poles() -> None:
     assert np.isfinite(longitude_step(0.045, np.array([-90.0, 90.0]))).all()
 
 
-def test_browser_and_webkit_steps() -> None:
-    assert BrowserParameters().step(CITY) == ("accuracy_m", 2000.0, pytest.approx(2 * math.sqrt(2)))
-    assert WebKitParameters().step(CITY) == ("cell_m", 5000.0, pytest.approx(5.0))
-    assert MeshtasticParameters().step(CITY) == ("precision_bits", 13, pytest.approx(5.83, abs=0.01))
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        (BrowserParameters(), ("accuracy_m", 2000.0, 2 * math.sqrt(2))),
+        (WebKitParameters(), ("cell_m", 5000.0, 5.0)),
+        (MeshtasticParameters(), ("precision_bits", 13, 5.83)),
+        (DecimalsParameters(), ("decimals", 2, 1.112)),
+    ],
+)
+def test_steps(parameters: CoarseningParameters, expected: tuple[str, float, float]) -> None:
+    step = parameters.step(CITY)
+    assert step is not None
+    assert step[:2] == expected[:2]
+    assert step[2] == pytest.approx(expected[2], abs=0.01)
 
 
 def test_channel_is_the_rule_of_cell_centres() -> None:

@@ -9,7 +9,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from sim.checks import check
-from sim.lppm.designs.phones.privacy_zone import PrivacyZoneParameters, in_circle
+from sim.lppm.designs.phones.circle import in_circle, pairs_within
+from sim.lppm.designs.phones.privacy_zone import PrivacyZoneParameters
 from sim.world import Grid, World, euclidean
 
 GRID = Grid.rectangle(rows=21, cols=21, width_km=2.1, height_km=2.1)
@@ -76,6 +77,14 @@ def test_loss_without_report_is_that_of_an_answer_for_home() -> None:
 
 
 def test_circle_excludes_its_border() -> None:
-    centre_km = float(GRID.x_km[HOME]), float(GRID.y_km[HOME])
-    assert in_circle(GRID, centre_km, 0.1).sum() == 1
-    assert in_circle(GRID, centre_km, 0.1001).sum() == 5
+    assert in_circle(GRID, HOME, 0.1).sum() == 1
+    assert in_circle(GRID, HOME, 0.1001).sum() == 5
+
+
+@pytest.mark.parametrize("radius_km", [0.01, 0.25, 5.0])
+def test_pairs_are_those_of_the_circles(radius_km: float) -> None:
+    grid = Grid.rectangle(rows=6, cols=5, width_km=1.0, height_km=0.6)
+    cells, centres = pairs_within(grid, radius_km)
+    expected = {(x, y) for y in range(grid.n_cells) for x in np.flatnonzero(in_circle(grid, y, radius_km)).tolist()}
+    assert len(cells) == len(expected)
+    assert set(zip(cells.tolist(), centres.tolist(), strict=True)) == expected

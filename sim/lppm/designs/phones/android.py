@@ -1,4 +1,4 @@
-"""Android's `LocationFudger` as pure functions: an offset, then the nearest point of a grid or the centre of an S2 cell.
+"""Android's `LocationFudger` as pure functions: an offset, then a point of a grid or the centre of an S2 cell.
 
 Source: the Android Open Source Project, frameworks/base, services/core/java/com/android/server/location/fudger/
 LocationFudger.java (Android 12 to 16).
@@ -12,14 +12,11 @@ from sim.interfaces import FloatArray
 from sim.lppm.designs.phones.coarsening import Rule
 from sim.lppm.designs.phones.degrees import longitude_step, square_grid
 from sim.lppm.designs.phones.s2 import s2_centres
-from sim.world.grid import KM_PER_DEGREE
 
 METRES_PER_DEGREE = 111_000
 """`APPROXIMATE_METERS_PER_DEGREE_AT_EQUATOR`."""
 LEAST_ACCURACY_M = 200.0
 """`MIN_ACCURACY_M`."""
-KM_PER_OFFSET_KM = KM_PER_DEGREE * 1000 / METRES_PER_DEGREE
-"""Distance in km that an offset of 1 km of Android has on the ground: its degrees are 0.2 % too long."""
 
 
 def moved(lat: FloatArray, lon: FloatArray, north_m: float, east_m: float) -> tuple[FloatArray, FloatArray]:
