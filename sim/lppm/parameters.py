@@ -76,6 +76,11 @@ class DesignParameters(Parameters):
         return False
 
     @property
+    def approximation(self) -> str:
+        """Approximation that adversaries make who track the secret, as the end of a sentence; empty if exact."""
+        return ""
+
+    @property
     def sees_past(self) -> bool:
         """Whether the channel depends on the time or past releases: `DesignCapabilities.channel_at` of the design."""
         return False

@@ -42,6 +42,11 @@ class MemoisedParameters(DesignParameters):
         return True
 
     @property
+    def approximation(self) -> str:
+        """Approximation that adversaries make who track the answers."""
+        return Memo(self.most_tables).approximation
+
+    @property
     def sees_past(self) -> bool:
         """Whether the channel depends on the time or past releases."""
         return self.inner.sees_past
