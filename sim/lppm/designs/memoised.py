@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from sim.components.registry import OneOf, component
 from sim.components.spec import Count
@@ -19,8 +19,10 @@ from sim.world import World
 class MemoisedParameters(DesignParameters):
     """Memoised: draws the answer for each cell once from another design, and repeats it at later visits."""
 
+    is_composed: ClassVar = True
+
     kind: Literal["memoised"] = "memoised"
-    inner: Annotated[DesignParameters, OneOf("design")]
+    inner: Annotated[DesignParameters, OneOf("design", composed=False)]
     """Design from which answers are drawn."""
     most_tables: Count = MOST_TABLES
     """Number of tables of answers that an adversary tracks for each user. Adversaries are optimal while there are no
