@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from pydantic import ValidationError
 
 from sim.checks import check
-from sim.errors import InvalidValue
 from sim.events import Release
 from sim.lppm.designs.phones.location_guard import CachedPoint, LocationGuardParameters
 from sim.world import Grid, World, euclidean
@@ -81,8 +81,9 @@ def test_without_cache_every_point_is_new() -> None:
     assert design.channel_at(UNIFORM, 1, [Release(0, 5)]) is design(UNIFORM)
 
 
-def test_radius_is_limited_by_the_points() -> None:
-    with pytest.raises(InvalidValue) as error:
-        LocationGuardParameters(radius_m=1.0).build(WORLD)
-    assert error.value.code == "out-of-range"
-    assert LocationGuardParameters(radius_m=40.0).epsilon_per_km == pytest.approx(50)
+def test_radius_replaces_that_of_the_level() -> None:
+    """The slider of the extension goes from 40 m to 3 km."""
+    for radius_m in (40.0, 3000.0):
+        assert LocationGuardParameters(radius_m=radius_m).epsilon_per_km == pytest.approx(2000 / radius_m)
+    with pytest.raises(ValidationError, match="20"):  # points are rounded to metres
+        LocationGuardParameters(radius_m=19.0)

@@ -1,1 +1,1 @@
-"""What phones and apps do: mechanisms in use, with the parameters of their sources, one file each."""
+"""Mechanisms in use on phones and in apps, with the parameters of their sources, one file each."""

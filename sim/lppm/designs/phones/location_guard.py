@@ -9,7 +9,6 @@ import numpy as np
 from pydantic import Field
 
 from sim.components.registry import component
-from sim.components.spec import Positive
 from sim.errors import InvalidValue
 from sim.events import Release
 from sim.interfaces import Channel, FloatArray, Generator, IntArray
@@ -27,7 +26,7 @@ EPSILON = 2.0
 RADIUS_M = {"low": 200.0, "medium": 500.0, "high": 2000.0}
 CACHE_MIN = {"low": 10, "medium": 30, "high": 60}
 Minutes = Annotated[int, Field(ge=0, le=600)]
-_NOISE_M = [1000 * EPSILON / epsilon for epsilon in reversed(EPSILON_OF_POINTS_PER_KM)]
+Radius = Annotated[float, Field(ge=1000 * EPSILON / EPSILON_OF_POINTS_PER_KM[1], le=1e6)]
 
 
 @component("design")
@@ -45,7 +44,7 @@ class LocationGuardParameters(PhoneParameters):
     level: Literal["low", "medium", "high"] = "medium"
     """Level of the extension, with a radius of 200, 500 or 2,000 m and a cache of 10, 30 or 60 minutes. The default is
     that of the extension."""
-    radius_m: Positive | None = None
+    radius_m: Radius | None = None
     """Radius of the protection area in m, the mean displacement: epsilon is 2 / radius. Replaces that of the level."""
     cache_min: Minutes | None = None
     """Minutes for which a reported point is repeated, wherever the user goes; 0: never. Replaces those of the level."""
@@ -82,11 +81,6 @@ class LocationGuardParameters(PhoneParameters):
 
     def build(self, world: World) -> LocationGuard:
         """Return the design for the grid and the quality distance of a world."""
-        least, most = _NOISE_M
-        if self.radius_m is not None and not least <= self.radius_m <= most:
-            raise InvalidValue(
-                f"`radius_m` must be in [{least:g}, {most:g}], found {self.radius_m}", code="out-of-range"
-            )
         return LocationGuard(self, grid=world.grid, distance=world.quality_distance)
 
 

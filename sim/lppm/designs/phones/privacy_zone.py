@@ -77,7 +77,7 @@ class PrivacyZone:
 
     Home is the most probable cell of the belief, the lowest one of several: with the short names and a training set of
     the user's own data, the cell that they visit most. The zone contains the cells whose centres are nearer to its
-    centre than `radius_m`. A missing report tells the adversary that the user is in the zone.
+    centre than `radius_m`. A missing report reveals that the user is in the zone.
 
     By default the adversary knows the zone, as the channel in force is public. This is the state after a few tracks:
     their ends lie on the circle, and three points determine it (Hassan et al. 2018 put 95 % of moderately active users
@@ -119,7 +119,7 @@ def outputs_of(grid: Grid, centre: int, radius_km: float, inside: Inside) -> Int
         case "centre":
             table[zone] = centre
         case "border" if zone.all():
-            table[zone] = grid.n_cells  # there is no border in this world
+            table[zone] = grid.n_cells  # the zone covers the world
         case "border":
             outside = np.flatnonzero(~zone)
             for cell in np.flatnonzero(zone).tolist():
