@@ -22,8 +22,10 @@ from sim.checks.design import (
     design_gives_probabilities,
     design_is_consistent,
     design_is_pure,
+    design_keeps_its_secret,
     design_outputs_are_valid,
     design_samples_match_rows,
+    design_sees_time_and_releases,
 )
 from sim.checks.mobility import (
     mobility_can_change,
@@ -59,6 +61,8 @@ CHECKS: dict[str, Sequence[Check]] = {
         design_outputs_are_valid,
         design_capabilities_are_valid,
         design_is_pure,
+        design_sees_time_and_releases,
+        design_keeps_its_secret,
     ),
     "belief": (
         belief_is_a_distribution,
