@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 from sim.attack.bayesian import BayesianParameters
 from sim.belief.estimated_profile import EstimatedProfileParameters
@@ -21,6 +21,7 @@ from sim.mobility.synthetic.markov import MarkovChainParameters
 from sim.mobility.training.others import OthersParameters
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import Fault, ScenarioError
+from sim.world.parameters import GridParameters
 
 
 def require_feasible(scenarios: Iterable[Scenario]) -> None:
@@ -69,8 +70,8 @@ def _requirements(scenario: Scenario) -> Iterator[tuple[str, Any]]:
             yield f"{path}.mobility", dense("the transitions between all pairs of cells")
     for lppm in scenario.lppms:
         yield f"lppms.{lppm.name}.design", lambda lppm=lppm: lppm.design.require_feasible(size)
-        if lppm.design.needs_coordinates and not world.grid.on_earth:
-            yield f"lppms.{lppm.name}.design", partial(_refuse_plane, lppm.design.kind, world.grid.kind)
+        if lppm.design.needs_coordinates:
+            yield f"lppms.{lppm.name}.design", partial(_require_earth, lppm.design.kind, world.grid)
         if what := _matrix_of(lppm.belief):
             yield f"lppms.{lppm.name}.belief", dense(what)
     for attack in scenario.attacks:
@@ -80,16 +81,20 @@ def _requirements(scenario: Scenario) -> Iterator[tuple[str, Any]]:
             yield f"attacks.{attack.name}.belief", dense(what)
         if attack.assumes is not None:
             yield f"attacks.{attack.name}.assumes", lambda attack=attack: attack.assumes.require_feasible(size)
+            if attack.assumes.needs_coordinates:
+                yield f"attacks.{attack.name}.assumes", partial(_require_earth, attack.assumes.kind, world.grid)
     if scenario.record.epsilon != "none":
         yield "record.epsilon", dense("the probabilities of all outputs in all cells")
 
 
-def _refuse_plane(design: str, grid: str) -> NoReturn:
-    raise InvalidValue(
-        f"the design {design} works on latitudes and longitudes, which a grid of kind {grid} does not have: use a grid "
-        "of kind region or san_francisco",
-        code="no-coordinates",
-    )
+def _require_earth(design: str, grid: GridParameters) -> None:
+    """Raise `InvalidValue` for a design that works on latitudes and longitudes if the grid has none."""
+    if not grid.on_earth:
+        raise InvalidValue(
+            f"the design {design} works on latitudes and longitudes, which a grid of kind {grid.kind} does not have: "
+            "use a grid of kind region or san_francisco",
+            code="no-coordinates",
+        )
 
 
 def _matrix_of(belief: BeliefParameters) -> str:

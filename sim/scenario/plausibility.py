@@ -71,8 +71,8 @@ def remarks(scenarios: Iterable[Scenario]) -> list[str]:
         for name in disclosing
     ]
     notes += [
-        f"{name}: the zone surrounds the most visited cell of other people, with whose data it is trained: for the user's "
-        "home, train it with `own_past` or `own_test`"
+        f"{name}: the zone surrounds the most visited cell of other people, with whose data it is trained: for the "
+        "user's home, train it with `own_past` or `own_test`"
         for name in homeless
     ]
     return notes + [

@@ -141,10 +141,9 @@ REGION = {"kind": "region", "rows": 20, "cols": 20, "south": 47.3, "north": 47.3
 @pytest.mark.parametrize(
     ("lppm", "parameter", "step"),
     [
-        ({"kind": "Decimals", "design": {"decimals": 3}}, "decimals 3", "0.111 km"),
         ({"kind": "Meshtastic", "design": {"precision_bits": 17}}, "precision_bits 17", "0.364 km"),
         ({"kind": "Android", "design": {"accuracy_m": 400.0}}, "accuracy_m 400", "0.401 km"),
-        ({"kind": "LG-low"}, "radius_m 200", "0.2 km"),
+        ({"kind": "LG", "design": {"radius_m": 300.0}}, "radius_m 300", "0.3 km"),
         ({"kind": "SP-Zone", "design": {"radius_m": 200.0}}, "radius_m 200", "0.4 km"),
     ],
     ids=lambda value: value["kind"] if isinstance(value, dict) else "",
@@ -156,7 +155,7 @@ def test_cells_larger_than_the_steps_of_a_mechanism_are_remarked_upon(
     (remark,) = remarks([make_scenario(world={"grid": REGION}, lppms=[lppm], training=training)])
     assert remark.startswith(f"{lppm['kind']}: {parameter}: cells of 0.5")
     assert f"larger than the steps of the mechanism, {step}" in remark
-    fine = REGION | {"rows": 100, "cols": 100}
+    fine = REGION | {"rows": 54, "cols": 54}
     assert remarks([make_scenario(world={"grid": fine}, lppms=[lppm], training=training)]) == []
 
 

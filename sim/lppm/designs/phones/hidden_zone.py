@@ -26,9 +26,10 @@ class HiddenZone:
 
     `random_centre` displaces it from home by a distance uniform in [0.1, 0.9] radii in a uniform direction. The
     adversary knows the radius, and before the first report any cell is equally likely to be the centre: they do not
-    know where home is. That is the attack of Hassan et al. 2018, who fit circles to the ends of tracks.
+    know where home is. Hassan et al. 2018 infer zones from the ends of tracks.
     """
 
+    depends_on_user = True
     approximation = (
         "treats the centre of the zone and the user's cell as independent given the past reports, which is exact only "
         "if the cells of consecutive queries are independent"
