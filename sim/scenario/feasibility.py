@@ -16,7 +16,7 @@ from sim.belief.parameters import BeliefParameters
 from sim.belief.regularisation import Regularisation
 from sim.errors import InvalidValue
 from sim.inference.dense import require_dense
-from sim.lppm.parameters import WorldSize
+from sim.lppm.parameters import DesignParameters, WorldSize
 from sim.mobility.synthetic.markov import MarkovChainParameters
 from sim.mobility.training.others import OthersParameters
 from sim.scenario.models import Scenario
@@ -69,9 +69,7 @@ def _requirements(scenario: Scenario) -> Iterator[tuple[str, Any]]:
         if isinstance(mobility, MarkovChainParameters):
             yield f"{path}.mobility", dense("the transitions between all pairs of cells")
     for lppm in scenario.lppms:
-        yield f"lppms.{lppm.name}.design", lambda lppm=lppm: lppm.design.require_feasible(size)
-        if lppm.design.needs_coordinates:
-            yield f"lppms.{lppm.name}.design", partial(_require_earth, lppm.design.kind, world.grid)
+        yield f"lppms.{lppm.name}.design", partial(_require_design, lppm.design, size, world.grid)
         if what := _matrix_of(lppm.belief):
             yield f"lppms.{lppm.name}.belief", dense(what)
     for attack in scenario.attacks:
@@ -80,19 +78,18 @@ def _requirements(scenario: Scenario) -> Iterator[tuple[str, Any]]:
         if what := _matrix_of(attack.belief):
             yield f"attacks.{attack.name}.belief", dense(what)
         if attack.assumes is not None:
-            yield f"attacks.{attack.name}.assumes", lambda attack=attack: attack.assumes.require_feasible(size)
-            if attack.assumes.needs_coordinates:
-                yield f"attacks.{attack.name}.assumes", partial(_require_earth, attack.assumes.kind, world.grid)
+            yield f"attacks.{attack.name}.assumes", partial(_require_design, attack.assumes, size, world.grid)
     if scenario.record.epsilon != "none":
         yield "record.epsilon", dense("the probabilities of all outputs in all cells")
 
 
-def _require_earth(design: str, grid: GridParameters) -> None:
-    """Raise `InvalidValue` for a design that works on latitudes and longitudes if the grid has none."""
-    if not grid.on_earth:
+def _require_design(design: DesignParameters, size: WorldSize, grid: GridParameters) -> None:
+    """Raise `InvalidValue` if a design needs a matrix that is too large, or coordinates that the grid does not have."""
+    design.require_feasible(size)
+    if design.needs_coordinates and not grid.on_earth:
         raise InvalidValue(
-            f"the design {design} works on latitudes and longitudes, which a grid of kind {grid.kind} does not have: "
-            "use a grid of kind region or san_francisco",
+            f"the design {design.kind} works on latitudes and longitudes, which a grid of kind {grid.kind} does not "
+            "have: use a grid of kind region or san_francisco",
             code="no-coordinates",
         )
 
