@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from sim.checks import check
 from sim.events import Release
-from sim.lppm.designs.phones.location_guard import CachedPoint, LocationGuardParameters
+from sim.lppm.designs.phones.location_guard import CachedPoint, LocationGuardParameters, last_draw
 from sim.world import Grid, World, euclidean
 
 GRID = Grid.rectangle(rows=10, cols=10, width_km=2.0, height_km=2.0)
@@ -64,6 +64,16 @@ def test_point_is_repeated_until_the_cache_expires() -> None:
             assert channel is design(UNIFORM)
         releases.append(Release(time_s, output))
     assert 20 < repeated < 50
+
+
+def test_cache_expires_after_exactly_its_time() -> None:
+    """The extension uses a cached point while its age is less than the cache time."""
+    assert last_draw([0, 599], 600) == 0
+    assert last_draw([0, 600], 600) == 600
+    design = LocationGuardParameters(cache_min=10).build(WORLD)
+    releases = [Release(0, 1), Release(600, 2)]
+    assert isinstance(design.channel_at(UNIFORM, 1199, releases), CachedPoint)
+    assert design.channel_at(UNIFORM, 1200, releases) is design(UNIFORM)
 
 
 def test_cached_point_has_the_loss_of_the_present_cell() -> None:
