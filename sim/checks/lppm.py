@@ -68,7 +68,7 @@ def lppm_capabilities_are_valid(lppm: LPPM, bench: Bench) -> None:
         require_flag(flag, lppm)
     remember = require_callable(LPPMCapabilities.remember, lppm)
     learns = LPPMCapabilities.learns_from_cells.of(lppm)
-    require(remember is not None or not learns, "`learns_from_cells` is True, but there is no method `remember`")
+    require(remember is not None or not learns, "`learns_from_cells` is True, but the class does not define `remember`")
     require_callable(LPPMCapabilities.draw, lppm)
     space, hidden = value_of(LPPMCapabilities.space, lppm), value_of(LPPMCapabilities.hidden_state, lppm)
     for report, channel in _queries(lppm, stream(5, "noise")):
