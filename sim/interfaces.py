@@ -211,6 +211,14 @@ class HiddenState(Protocol):
         ...
 
 
+class HiddenStateCapabilities:
+    """Optional attributes of a `HiddenState`."""
+
+    depends_on_user: Capability[HiddenState, bool] = Capability(False)
+    """Whether the first secret depends on the user, such as on their home, which the adversary does not know. The
+    channel and its trackers then have the distribution that the adversary expects, and `draw` another one."""
+
+
 class OwnOutputs(Channel, Protocol):
     """A channel whose outputs are not the cells."""
 

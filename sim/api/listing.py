@@ -8,7 +8,7 @@ from sim.components.registry import CUSTOM, FAMILIES, registry
 from sim.components.suggestions import suggestion
 from sim.errors import InputError
 from sim.scenario.lppms import short_names
-from sim.scenario.reference import keys, listing
+from sim.scenario.reference import group_of, keys, listing, source_of
 
 
 def list_components(family: str | None = None) -> pd.DataFrame:
@@ -22,7 +22,8 @@ def list_components(family: str | None = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns ``family``, ``kind``, ``place`` (in a scenario) and ``description``.
+        Columns ``family``, ``kind``, ``place`` (in a scenario), ``description``, ``group`` (such as ``"phones and
+        apps"``, or empty) and ``source`` (of designs in a group).
 
     Examples
     --------
@@ -37,13 +38,13 @@ def list_components(family: str | None = None) -> pd.DataFrame:
             code="unknown-family",
         )
     rows = [
-        (name, kind, place, description)
+        (name, kind, place, description, group_of(name, kind), source_of(name, kind))
         for name, (place, kinds) in families.items()
         if family in (None, name)
         for kind, description in kinds.items()
         if kind != CUSTOM
     ]
-    return pd.DataFrame(rows, columns=["family", "kind", "place", "description"])
+    return pd.DataFrame(rows, columns=["family", "kind", "place", "description", "group", "source"])
 
 
 def list_parameters(kind: str, *, family: str | None = None) -> pd.DataFrame:

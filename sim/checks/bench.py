@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ from sim.mobility.traces import LONGEST, Trace
 from sim.rng import stream
 from sim.world import World
 from sim.world.distances.manhattan import manhattan
-from sim.world.grid import Grid
+from sim.world.grid import KM_PER_DEGREE, Grid
 from sim.world.roads.lattice import lattice
 
 MOST_VISITS = 100_000
@@ -31,13 +33,13 @@ MOST_VISITS = 100_000
 
 
 class Bench:
-    """A world of 3 x 4 cells with roads, the statistics of one recorded user, and a channel.
+    """A world of 3 x 4 cells in Paris with roads, the statistics of one recorded user, and a channel.
 
     `most_visits` limits the visits of `walk`, `longest_trace` those of a finite mobility.
     """
 
     def __init__(self, *, most_visits: int = MOST_VISITS, longest_trace: int = LONGEST) -> None:
-        grid = Grid.rectangle(rows=3, cols=4, width_km=4.0, height_km=3.0)
+        grid = _in_paris(Grid.rectangle(rows=3, cols=4, width_km=4.0, height_km=3.0))
         distance = manhattan(grid)
         roads = lattice(grid, rng=stream(0, "bench"))
         self.world = World(grid=grid, roads=roads, privacy_distance=distance, quality_distance=distance)
@@ -108,3 +110,11 @@ class Bench:
         raise ContractBroken(
             f"queries consumed {self.most_visits:,} visits before yielding: visits may be endless, yield lazily"
         )
+
+
+def _in_paris(grid: Grid) -> Grid:
+    """Return the same grid with latitudes and longitudes, which some designs need."""
+    south, west = 48.84, 2.31
+    north = south + grid.height_km / KM_PER_DEGREE
+    east = west + grid.width_km / (KM_PER_DEGREE * math.cos(math.radians((south + north) / 2)))
+    return replace(grid, south=south, north=north, west=west, east=east)

@@ -9,9 +9,9 @@ import numpy as np
 
 from sim.checks import channel as channels
 from sim.checks.bench import Bench
-from sim.checks.requirements import require
+from sim.checks.requirements import require, require_flag
 from sim.events import Report
-from sim.interfaces import Channel, FloatArray, HiddenState, StateTracker
+from sim.interfaces import Channel, FloatArray, HiddenState, HiddenStateCapabilities, StateTracker
 from sim.rng import stream
 
 _WALK = ((3_600, 5), (28_800, 5), (29_100, 0), (100_000, 5), (100_300, 11))
@@ -26,7 +26,8 @@ def require_secret(hidden: HiddenState, channel: Channel) -> None:
     for place, (output, _) in enumerate(zip(runs[0], _WALK, strict=True), start=1):
         valid = 0 <= output < channel.n_outputs and int(output) == output
         require(valid, f"draw must return an output in [0, {channel.n_outputs}), got {output!r} at query {place}")
-    if not channels.is_countless(channel):
+    require_flag(HiddenStateCapabilities.depends_on_user, hidden)
+    if not channels.is_countless(channel) and not HiddenStateCapabilities.depends_on_user.of(hidden):
         _require_first_outputs(hidden, channel)
 
 

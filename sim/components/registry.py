@@ -34,6 +34,10 @@ class Parameters(Spec, ABC):
 
     is_custom: ClassVar[bool] = False
     """Whether the component is a custom class, whose properties are unknown until it is imported."""
+    group: ClassVar[str] = ""
+    """Name of the group in which lists of the family show the component; empty: none."""
+    source: ClassVar[str] = ""
+    """Source of the component, which lists show; empty: in the documentation only."""
 
     is_composed: ClassVar[bool] = False
     """Whether the parameters contain those of another component of the same family."""

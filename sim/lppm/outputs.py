@@ -7,7 +7,7 @@ written to the manifest, and `read` restores them from there.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -181,14 +181,62 @@ class Points:
 
     def shown_at(self, output: int) -> int:
         """Return the cell that contains the point, or the nearest cell if the point is outside the grid."""
-        x_km, y_km = self.place_km(output)
-        grid = self.grid
-        inside = min(max(x_km, 0.0), grid.width_km), min(max(y_km, 0.0), grid.height_km)
-        return int(grid.cell_of_km(*inside))
+        return nearest_cell(self.grid, *self.place_km(output))
 
     def describe(self) -> dict[str, Any]:
         """Return the entry of the manifest."""
         return {"kind": self.kind, "step_m": 1, "output": "(north_m + 2^25) 2^26 + east_m + 2^25"}
+
+
+@dataclass(frozen=True)
+class Places:
+    """An output is one of the places in a list, which may lie between the centres of cells or outside the grid.
+
+    >>> space = Places(Grid.rectangle(rows=1, cols=2, width_km=2.0, height_km=1.0), x_km=(1.0, 2.5), y_km=(0.5, 0.5))
+    >>> space.place_km(1), space.shown_at(1)
+    ((2.5, 0.5), 1)
+    """
+
+    grid: Grid
+    x_km: tuple[float, ...]
+    """Coordinates of the places in km east of the south-west corner of the grid."""
+    y_km: tuple[float, ...]
+    """Coordinates of the places in km north of the south-west corner of the grid."""
+    kind = "places"
+    nothing = None
+
+    def __post_init__(self) -> None:
+        if len(self.x_km) != len(self.y_km):
+            raise ValueError(
+                f"x_km and y_km must have one entry per place, got {len(self.x_km)} and {len(self.y_km)} entries"
+            )
+
+    @property
+    def count(self) -> int:
+        """Number of places."""
+        return len(self.x_km)
+
+    def place_km(self, output: int) -> tuple[float, float]:
+        """Return the coordinates in km east and north of the south-west corner of the grid."""
+        return self.x_km[output], self.y_km[output]
+
+    def cells(self, output: int) -> tuple[int, ...]:
+        """Return the cell that contains the place, or the nearest cell if the place is outside the grid."""
+        return (self.shown_at(output),)
+
+    def shown_at(self, output: int) -> int:
+        """Return the cell that contains the place, or the nearest cell if the place is outside the grid."""
+        return nearest_cell(self.grid, *self.place_km(output))
+
+    def describe(self) -> dict[str, Any]:
+        """Return the entry of the manifest."""
+        return {"kind": self.kind, "x_km": list(self.x_km), "y_km": list(self.y_km)}
+
+
+def nearest_cell(grid: Grid, x_km: float, y_km: float) -> int:
+    """Return the cell that contains a position, or the nearest cell if the position is outside the grid."""
+    inside = min(max(x_km, 0.0), grid.width_km), min(max(y_km, 0.0), grid.height_km)
+    return int(grid.cell_of_km(*inside))
 
 
 def described(by_point: Mapping[int, Any]) -> Any:
@@ -212,20 +260,19 @@ def described(by_point: Mapping[int, Any]) -> Any:
 def read(described: dict[str, Any] | str, grid: Grid, point: int = 0) -> OutputSpace:
     """Return the output space that a manifest describes at one sweep point."""
     entry: dict[str, Any] = {"kind": described} if isinstance(described, str) else described
-    match entry["kind"]:
-        case "by_point":
-            return read(next(one["space"] for one in entry["spaces"] if point in one["points"]), grid)
-        case "cells":
-            return Cells(grid.n_cells)
-        case "cells_or_nothing":
-            return CellsOrNothing(grid.n_cells)
-        case "regions":
-            return Regions(tuple(map(tuple, entry["regions"])), tuple(entry["centres"]))
-        case "sets":
-            return Sets(grid.n_cells, entry["size"])
-        case "points":
-            return Points(grid)
-    raise ValueError(f"unknown output space {entry['kind']!r}")
+    if entry["kind"] == "by_point":
+        return read(next(one["space"] for one in entry["spaces"] if point in one["points"]), grid)
+    readers: dict[str, Callable[[], OutputSpace]] = {
+        "cells": lambda: Cells(grid.n_cells),
+        "cells_or_nothing": lambda: CellsOrNothing(grid.n_cells),
+        "regions": lambda: Regions(tuple(map(tuple, entry["regions"])), tuple(entry["centres"])),
+        "sets": lambda: Sets(grid.n_cells, entry["size"]),
+        "points": lambda: Points(grid),
+        "places": lambda: Places(grid, tuple(entry["x_km"]), tuple(entry["y_km"])),
+    }
+    if entry["kind"] not in readers:
+        raise ValueError(f"unknown output space {entry['kind']!r}")
+    return readers[entry["kind"]]()
 
 
 def output_space(design: Design, n_cells: int) -> OutputSpace:

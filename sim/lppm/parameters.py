@@ -13,6 +13,7 @@ from sim.components.registry import Parameters, component
 from sim.inference.dense import require_dense
 from sim.interfaces import Design
 from sim.world import World
+from sim.world.grid import Grid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,8 @@ class DesignParameters(Parameters):
 
     short_names: ClassVar[ShortNames | tuple[ShortNames, ...] | None] = None
     """Short names; several if names differ in the parameters of the design."""
+    needs_coordinates: ClassVar[bool] = False
+    """Whether the design needs a grid with latitudes and longitudes."""
 
     @property
     def uses_prior(self) -> bool:
@@ -92,6 +95,13 @@ class DesignParameters(Parameters):
 
         Called while a run is planned. The default, for designs without a matrix over all pairs of cells, does nothing.
         """
+
+    def step(self, grid: Grid) -> tuple[str, float, float] | None:  # noqa: ARG002
+        """Return the smallest step in km of the mechanism's own grid, after the parameter that sets it and its value.
+
+        On larger cells of the world, the mechanism cannot have its effect. None: the mechanism has no grid of its own.
+        """
+        return None
 
     @abstractmethod
     def build(self, world: World) -> Design:

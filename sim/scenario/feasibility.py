@@ -6,6 +6,7 @@ Designs declare what they need (`DesignParameters.require_feasible`), distances 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from sim.attack.bayesian import BayesianParameters
@@ -15,11 +16,12 @@ from sim.belief.parameters import BeliefParameters
 from sim.belief.regularisation import Regularisation
 from sim.errors import InvalidValue
 from sim.inference.dense import require_dense
-from sim.lppm.parameters import WorldSize
+from sim.lppm.parameters import DesignParameters, WorldSize
 from sim.mobility.synthetic.markov import MarkovChainParameters
 from sim.mobility.training.others import OthersParameters
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import Fault, ScenarioError
+from sim.world.parameters import GridParameters
 
 
 def require_feasible(scenarios: Iterable[Scenario]) -> None:
@@ -67,7 +69,7 @@ def _requirements(scenario: Scenario) -> Iterator[tuple[str, Any]]:
         if isinstance(mobility, MarkovChainParameters):
             yield f"{path}.mobility", dense("the transitions between all pairs of cells")
     for lppm in scenario.lppms:
-        yield f"lppms.{lppm.name}.design", lambda lppm=lppm: lppm.design.require_feasible(size)
+        yield f"lppms.{lppm.name}.design", partial(_require_design, lppm.design, size, world.grid)
         if what := _matrix_of(lppm.belief):
             yield f"lppms.{lppm.name}.belief", dense(what)
     for attack in scenario.attacks:
@@ -76,9 +78,20 @@ def _requirements(scenario: Scenario) -> Iterator[tuple[str, Any]]:
         if what := _matrix_of(attack.belief):
             yield f"attacks.{attack.name}.belief", dense(what)
         if attack.assumes is not None:
-            yield f"attacks.{attack.name}.assumes", lambda attack=attack: attack.assumes.require_feasible(size)
+            yield f"attacks.{attack.name}.assumes", partial(_require_design, attack.assumes, size, world.grid)
     if scenario.record.epsilon != "none":
         yield "record.epsilon", dense("the probabilities of all outputs in all cells")
+
+
+def _require_design(design: DesignParameters, size: WorldSize, grid: GridParameters) -> None:
+    """Raise `InvalidValue` if a design needs a matrix that is too large, or coordinates that the grid does not have."""
+    design.require_feasible(size)
+    if design.needs_coordinates and not grid.on_earth:
+        raise InvalidValue(
+            f"the design {design.kind} works on latitudes and longitudes, which a grid of kind {grid.kind} does not "
+            "have: use a grid of kind region or san_francisco",
+            code="no-coordinates",
+        )
 
 
 def _matrix_of(belief: BeliefParameters) -> str:

@@ -15,9 +15,11 @@ import numpy as np
 
 from sim.lppm.designs.exponential import ExponentialParameters
 from sim.lppm.designs.optimal_quality import OptimalQualityParameters
+from sim.lppm.designs.phones.privacy_zone import PrivacyZoneParameters
 from sim.lppm.designs.planar_geometric import PlanarGeometricParameters
 from sim.lppm.designs.planar_laplace import PlanarLaplaceParameters
 from sim.lppm.parameters import DesignParameters
+from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import Scenario
 from sim.scenario.record import EXPECTED_CELLS
 from sim.world.grid import Grid
@@ -29,6 +31,7 @@ INDEPENDENT = 0.01
 _LATTICE = 20
 _MOST_VALUES = 4
 _ON_THE_GROUND = ("manhattan", "euclidean")
+_OF_OTHERS = ("others", "other_user", "other_users")
 _DETOUR = 4.0
 """Assumed upper bound of the ratio of road distance to Manhattan distance."""
 
@@ -42,9 +45,11 @@ def remarks(scenarios: Iterable[Scenario]) -> list[str]:
     counts: dict[tuple[str, str, str], dict[float, int]] = {}
     number = unrecorded = 0
     disclosing: dict[str, None] = {}
+    homeless: dict[str, None] = {}
     for scenario in scenarios:
         number += 1
         disclosing |= {lppm.name: None for lppm in scenario.lppms if lppm.learns_from == "disclosed_cells"}
+        homeless |= {lppm.name: None for lppm in scenario.lppms if _home_of_others(lppm, scenario)}
         unrecorded += scenario.record.expected and not scenario.records_expected
         world = scenario.world.model_dump_json()
         for lppm in scenario.lppms:
@@ -65,10 +70,22 @@ def remarks(scenarios: Iterable[Scenario]) -> list[str]:
         "exceed its loss"
         for name in disclosing
     ]
+    notes += [
+        f"{name}: the zone surrounds the most visited cell of other people, with whose data it is trained: for the "
+        "user's home, train it with `own_past` or `own_test`"
+        for name in homeless
+    ]
     return notes + [
         f"{name}: {parameter} {_listed(list(values))}{_at(sum(values.values()), number)}: {text}"
         for (name, parameter, text), values in counts.items()
     ]
+
+
+def _home_of_others(lppm: LPPMSpec, scenario: Scenario) -> bool:
+    """Return whether a privacy zone is trained with data of other people only."""
+    name = lppm.training or next(iter(scenario.training), None)
+    of_others = name is not None and scenario.training[name].kind in _OF_OTHERS
+    return isinstance(lppm.design, PrivacyZoneParameters) and of_others
 
 
 def _listed(values: list[float]) -> str:
@@ -95,6 +112,21 @@ def _remarks_on(design: DesignParameters, scenario: Scenario) -> Iterator[tuple[
     if budget_km is not None and kind in _ON_THE_GROUND and budget_km > (longest := _diameter_km(grid, kind)):
         text = f"larger than the largest distance between two cells, {longest:.3g} km: the mechanism cannot reach it"
         yield "quality_budget_km", text, budget_km
+    yield from _remarks_on_step(design, grid)
+
+
+def _remarks_on_step(design: DesignParameters, grid: Grid) -> Iterator[tuple[str, str, float]]:
+    """Yield a remark if cells are larger than the steps of the mechanism's own grid."""
+    needs_plane = design.needs_coordinates and grid.south is None  # reported as an error
+    step = None if needs_plane else design.step(grid)
+    if step is not None and max(_sides_km(grid)) > step[2]:
+        name, value, step_km = step
+        cell = " x ".join(f"{side:.3g}" for side in _sides_km(grid))
+        text = (
+            f"cells of {cell} km are larger than the steps of the mechanism, {step_km:.3g} km: its effect cannot be "
+            "represented; use smaller cells"
+        )
+        yield name, text, value
 
 
 def _remarks_on_epsilon(design: Any, epsilon: float, kind: str, grid: Grid) -> Iterator[tuple[str, str, float]]:

@@ -160,6 +160,24 @@ def listing() -> dict[str, tuple[str, dict[str, str]]]:
     return families
 
 
+def group_of(family: str, kind: str) -> str:
+    """Return the group of a component in lists of its family; that of a mechanism's short name is its design's.
+
+    >>> group_of("design", "decimals"), group_of("lppm", "Decimals"), group_of("design", "exponential")
+    ('phones and apps', 'phones and apps', '')
+    """
+    if family == "lppm":
+        family, kind = "design", short_names()[kind]["design"]["kind"] if kind in short_names() else ""
+    model = registry.kinds(family).get(kind) if family in FAMILIES else None
+    return "" if model is None else model.group
+
+
+def source_of(family: str, kind: str) -> str:
+    """Return the source that a component cites, or an empty text."""
+    model = registry.kinds(family).get(kind) if family in FAMILIES else None
+    return "" if model is None else model.source
+
+
 def _composition(parts: Mapping[str, Any]) -> str:
     design = dict(parts["design"])
     kind, remap = design.pop("kind"), "" if design.pop("remap", True) else ", without remap"
@@ -196,10 +214,16 @@ def _chapter(title: str, names: Sequence[str]) -> Iterator[str]:
 def _family(name: str) -> Iterator[str]:
     yield from _entry(f"### Kinds of `{name}`", [f"family-{name}"])
     yield f"Place: {_code(FAMILIES[name].place)}.\n"
-    for model in registry.models(name):
+    group = ""
+    for model in sorted(registry.models(name), key=lambda model: model.group):
+        if model.group != group:
+            group = model.group
+            yield f"**{group.capitalize()}**\n"
         own = [f"{name}-{kind}".replace(":", "-") for kind in model.kinds()]
         yield from _entry(f"#### {', '.join(f'`{kind}`' for kind in model.kinds())}", own)
         yield f"{line(model)}\n"
+        if model.source:
+            yield f"Source: {model.source}.\n"
         yield from _table(keys(model))
 
 

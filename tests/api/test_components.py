@@ -15,6 +15,7 @@ from tests.support import raises_code
 WORLD = sim.make_world("rectangle", rows=3, cols=4, width_km=4, height_km=3)
 CELLS = [0, 1, 1, 5, 6, 5, 1, 0, 0, 1]
 TRAINED = sim.make_statistics(CELLS, world=WORLD)
+ON_EARTH = sim.make_world("san_francisco", rows=3, cols=4)
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def rng() -> Generator:
 
 @pytest.mark.parametrize("name", sim.list_components("lppm")["kind"])
 def test_every_short_name_of_an_lppm_reports(name: str, rng: Generator) -> None:
-    mechanism = sim.make_lppm(name, world=WORLD, training=TRAINED)
+    mechanism = sim.make_lppm(name, world=ON_EARTH, training=TRAINED)
     first, second = mechanism.report(5, 0, rng), mechanism.report(6, 60, rng)
     assert (first.user, first.index, first.time_s, second.index) == ("user", 1, 0, 2)
     assert (first.channel is None) == mechanism.full

@@ -202,10 +202,10 @@ def test_complete_lppm_is_not_checked_as_an_attack_by_default(module: str) -> No
         ("no_such_module:X", "class-not-importable", "'no_such_module'"),
         ("{module}:NextDor", "unknown-class", "'NextDor' (did you mean 'NextDoor'?); it defines Patrol, EveryThird"),
         ("{module}:Nothing", "ambiguous-family", "(mobility: users, visits; demand: queries;"),
-        ("{module}", "unknown-kind", "module:Class, or one of cloaking, "),
+        ("{module}", "unknown-kind", "module:Class, or one of android_coarse, "),
         (":", "invalid-class-name", "module:Class, found ':'"),
         (".own:X", "invalid-class-name", "module:Class, found '.own:X'"),
-        ("", "unknown-kind", "module:Class, or one of cloaking, "),
+        ("", "unknown-kind", "module:Class, or one of android_coarse, "),
     ],
 )
 def test_unknown_component_is_reported_with_the_allowed_ones(name: str, code: str, part: str, module: str) -> None:

@@ -21,6 +21,8 @@ BACKGROUND = ROOT / "docs" / "background"
 MECHANISMS, ATTACKS, METRIC_PAGE = (
     (BACKGROUND / f"{name}.md").read_text(encoding="utf-8") for name in ("mechanisms", "attacks", "metrics")
 )
+MECHANISMS += (BACKGROUND / "phones.md").read_text(encoding="utf-8")
+"""Pages with one section for each design and belief."""
 FIELD = sorted((ROOT / "scenarios" / "field").glob("*.yaml"))
 
 

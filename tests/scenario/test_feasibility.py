@@ -161,3 +161,13 @@ def test_a_custom_size_is_refused_by_its_own_limit() -> None:
     small.require_dense()
     with pytest.raises(InvalidValue):
         WorldSize(n_cells=11_181, quality="manhattan", privacy="manhattan").require_dense()
+
+
+@pytest.mark.parametrize("kind", ["android_coarse", "android_density", "browser", "decimals", "meshtastic", "webkit"])
+def test_designs_that_need_coordinates_are_refused_on_a_plane(kind: str, make_scenario: MakeScenario) -> None:
+    plane = {"kind": "rectangle", "rows": 3, "cols": 3, "width_km": 3.0, "height_km": 3.0}
+    with pytest.raises(ScenarioError) as error:
+        require_feasible([scenario_with(make_scenario, {"kind": kind}, "manhattan", plane)])
+    (fault,) = error.value.faults
+    assert (fault.path, fault.code) == ("lppms.it.design", "no-coordinates")
+    require_feasible([scenario_with(make_scenario, {"kind": kind}, "manhattan", {"kind": "san_francisco"})])

@@ -83,6 +83,18 @@ LONG_FORMS: dict[str, tuple[str | dict[str, Any], dict[str, Any]]] = {
     "Drop": ("fixed_profile", {"kind": "dropping"}),
     "Dummies": ("fixed_profile", {"kind": "dummies"}),
     "identity": ("fixed_profile", {"kind": "identity"}),
+    "Android": ("fixed_profile", {"kind": "android_coarse"}),
+    "AndroidS2": ("fixed_profile", {"kind": "android_density"}),
+    "Browser": ("fixed_profile", {"kind": "browser"}),
+    "Decimals": ("fixed_profile", {"kind": "decimals"}),
+    "LG": ("fixed_profile", {"kind": "location_guard"}),
+    "LG-low": ("fixed_profile", {"kind": "location_guard", "level": "low"}),
+    "LG-high": ("fixed_profile", {"kind": "location_guard", "level": "high"}),
+    "Meshtastic": ("fixed_profile", {"kind": "meshtastic"}),
+    "WebKit": ("fixed_profile", {"kind": "webkit"}),
+    "SP-Zone": ("fixed_profile", {"kind": "privacy_zone"}),
+    "SP-HiddenZone": ("fixed_profile", {"kind": "privacy_zone", "place": "hidden"}),
+    "SP-RandomZone": ("fixed_profile", {"kind": "privacy_zone", "place": "random"}),
 }
 
 

@@ -132,3 +132,36 @@ def test_check_run_and_report_show_the_remark(write: Callable[..., Path], tmp_pa
     assert list(result.manifest.remarks) == [text]
     assert narrative.warnings(result.manifest)[0] == text
     assert text in report.page([result])
+
+
+REGION = {"kind": "region", "rows": 20, "cols": 20, "south": 47.3, "north": 47.39, "west": 8.5, "east": 8.633}
+"""Cells of 500 m."""
+
+
+@pytest.mark.parametrize(
+    ("lppm", "parameter", "step"),
+    [
+        ({"kind": "Meshtastic", "design": {"precision_bits": 17}}, "precision_bits 17", "0.364 km"),
+        ({"kind": "Android", "design": {"accuracy_m": 400.0}}, "accuracy_m 400", "0.401 km"),
+        ({"kind": "LG", "design": {"radius_m": 300.0}}, "radius_m 300", "0.3 km"),
+        ({"kind": "SP-Zone", "design": {"radius_m": 200.0}}, "radius_m 200", "0.4 km"),
+    ],
+    ids=lambda value: value["kind"] if isinstance(value, dict) else "",
+)
+def test_cells_larger_than_the_steps_of_a_mechanism_are_remarked_upon(
+    lppm: dict[str, Any], parameter: str, step: str, make_scenario: MakeScenario
+) -> None:
+    training = {"own": {"kind": "own_test"}}
+    (remark,) = remarks([make_scenario(world={"grid": REGION}, lppms=[lppm], training=training)])
+    assert remark.startswith(f"{lppm['kind']}: {parameter}: cells of 0.5")
+    assert f"larger than the steps of the mechanism, {step}" in remark
+    fine = REGION | {"rows": 54, "cols": 54}
+    assert remarks([make_scenario(world={"grid": fine}, lppms=[lppm], training=training)]) == []
+
+
+@pytest.mark.parametrize(("kind", "number"), [("own_test", 0), ("others", 1)])
+def test_a_zone_around_the_home_of_others_is_remarked_upon(kind: str, number: int, make_scenario: MakeScenario) -> None:
+    training = {"it": {"kind": kind} | ({"count": 3, "queries": 10} if kind == "others" else {})}
+    lppm = {"kind": "SP-Zone", "design": {"radius_m": 900.0}}
+    notes = remarks([make_scenario(lppms=[lppm], training=training)])
+    assert len([note for note in notes if "other people" in note]) == number

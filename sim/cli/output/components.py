@@ -13,7 +13,7 @@ from sim.components.registry import registry
 from sim.components.spec import Spec
 from sim.escaping import escape
 from sim.scenario.lppms import LPPMSpec, short_names
-from sim.scenario.reference import keys
+from sim.scenario.reference import group_of, keys, source_of
 
 
 def print_listing(families: dict[str, tuple[str, dict[str, str]]]) -> None:
@@ -21,16 +21,27 @@ def print_listing(families: dict[str, tuple[str, dict[str, str]]]) -> None:
     console = stdout()
     for family, (place, members) in families.items():
         console.print(f"[bold]{family}[/]  ({escape(place)})", highlight=False)
-        table = Table(box=None, show_header=False, padding=(0, 2))
-        for kind, line in members.items():
-            table.add_row(escape(kind), escape(line))
-        console.print(table, highlight=False)
+        for group in sorted({group_of(family, kind) for kind in members}):
+            if group:
+                console.print(f"  [italic]{escape(group)}[/]", highlight=False)
+            console.print(_lines(family, [kind for kind in members if group_of(family, kind) == group], members))
+
+
+def _lines(family: str, kinds: Sequence[str], members: dict[str, str]) -> Table:
+    """Return a table with one row per kind: its name and its line, followed by its source if it cites one."""
+    table = Table(box=None, show_header=False, padding=(0, 2), highlight=False)
+    for kind in kinds:
+        source = source_of(family, kind)
+        table.add_row(escape(kind), escape(members[kind]) + (f" [dim]{escape(source)}.[/]" if source else ""))
+    return table
 
 
 def print_keys(family: str, kind: str, line: str) -> None:
     """Print the keys of one kind with allowed values, default and meaning; short names have the keys of their parts."""
     console = stdout()
     console.print(f"[bold]{escape(kind)}[/]  {escape(line)}", highlight=False)
+    if source := source_of(family, kind):
+        console.print(f"Source: {escape(source)}.", highlight=False)
     short = {"lppm": short_names(), "attack": bayesian.SHORT_NAMES}.get(family, {}).get(kind, {})
     specs: dict[str, type[Spec]] = {"": LPPMSpec if family == "lppm" else registry.kinds(family)[kind]}
     specs |= {f"{part}.": registry.kinds(part)[short[part]["kind"]] for part in ("belief", "design") if part in short}

@@ -17,6 +17,8 @@ class ConstantOffsetParameters(ShapedOffset):
     """Constant offset: displaces all reports of a user by the same secret vector, drawn once."""
 
     short_names: ClassVar = ShortNames(design="ConstantOffset", alone={})
+    group: ClassVar[str] = "phones and apps"
+    source: ClassVar[str] = "Requests of users, such as MeshCore issue 2984: a stable pseudorandom offset of the device"
 
     kind: Literal["constant_offset"] = "constant_offset"
 

@@ -22,6 +22,7 @@ from sim.lppm.channels.matrix import MatrixChannel
 from sim.lppm.epsilon import steepest_per_km
 from sim.lppm.outputs import Points
 from sim.lppm.parameters import CalibratedParameters, ShortNames, WorldSize
+from sim.lppm.place_loss import loss_at_km
 from sim.lppm.planar_noise import Truncate, laplace_matrix
 from sim.world import World
 from sim.world.distance import Distance
@@ -173,13 +174,7 @@ class LaplacePointsChannel:
 
     def loss_of_km(self, cell: int, output: int) -> float:
         """Return d_Q in km between the centre of a cell and a point, or the point's cell if d_Q is between cells."""
-        east_km, north_km = self._away_km(output)
-        match self._distance.kind:
-            case "euclidean":
-                return math.hypot(east_km[cell], north_km[cell])
-            case "manhattan":
-                return float(abs(east_km[cell]) + abs(north_km[cell]))
-        return float(self._distance.between_km(cell, self.space.shown_at(output)))
+        return loss_at_km(self._grid, self._distance, cell, *self.space.place_km(output))
 
     def expected_loss_of_km(self, cell: int) -> float:
         """Return the expected loss in km in a cell."""

@@ -178,7 +178,7 @@ function reportText({ space, named, values, steps }, query, cells) {
   const far = `loss ${number(steps ? steps[query] / 100 : 0)} km`;
   if (space === "regions") return `Report: a region of ${cellText(named(query).length)} around cell ${values[query]}, ${far}.`;
   if (space === "sets") return `Report: a set of ${cellText(named(query).length)} including the true one, ${far}.`;
-  if (space === "points") return `Report: a point in or next to cell ${values[query]}, ${far}.`;
+  if (space === "points" || space === "places") return `Report: a point in or next to cell ${values[query]}, ${far}.`;
   return space !== "cells" && values[query] >= cells ? `Report: none, ${far}.` : null;
 }
 
