@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sim.api.listing import list_parameters as list_parameters
     from sim.api.lppm import Mechanism as Mechanism
     from sim.api.lppm import make_lppm as make_lppm
+    from sim.api.protect import protect as protect
     from sim.api.result import Result as Result
     from sim.api.result import compare as compare
     from sim.api.run import run as run
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from sim.lppm.theory import Theory as Theory
     from sim.mobility.statistics import Statistics as Statistics
     from sim.mobility.traces import Trace as Trace
+    from sim.protection.protector import Answer as Answer
+    from sim.protection.protector import Protector as Protector
     from sim.rng import stream as stream
     from sim.scenario.models import Scenario as Scenario
     from sim.scenario.reading.faults import Fault as Fault
@@ -70,6 +73,7 @@ _MODULES = {
     "sim.api.checking": ("check_component",),
     "sim.api.listing": ("list_components", "list_parameters"),
     "sim.api.lppm": ("Mechanism", "make_lppm"),
+    "sim.api.protect": ("protect",),
     "sim.api.result": ("Result", "compare"),
     "sim.api.run": ("run",),
     "sim.api.scenario": ("make_scenario",),
@@ -87,6 +91,7 @@ _MODULES = {
     "sim.mobility.statistics": ("Statistics",),
     "sim.mobility.traces": ("Trace",),
     "sim.rng": ("stream",),
+    "sim.protection.protector": ("Answer", "Protector"),
     "sim.scenario.models": ("Scenario",),
     "sim.scenario.reading.faults": ("Fault", "ScenarioError"),
     "sim.simulation.interrupts": ("Interrupted",),
@@ -100,6 +105,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 __all__ = [
     "Adaptation",
+    "Answer",
     "Attack",
     "Belief",
     "Channel",
@@ -120,6 +126,7 @@ __all__ = [
     "Mobility",
     "OutputSpace",
     "Progress",
+    "Protector",
     "Query",
     "RemappedChannel",
     "Report",
@@ -143,6 +150,7 @@ __all__ = [
     "make_scenario",
     "make_statistics",
     "make_world",
+    "protect",
     "read_traces",
     "run",
     "scenario_traces",

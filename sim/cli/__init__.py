@@ -16,6 +16,7 @@ from sim.cli.commands.list import list_components
 from sim.cli.commands.new import new
 from sim.cli.commands.paper import paper
 from sim.cli.commands.plot import plot
+from sim.cli.commands.protect import protect
 from sim.cli.commands.report import compare, report
 from sim.cli.commands.run import run
 from sim.cli.commands.schema import schema
@@ -46,6 +47,7 @@ def main() -> None:
 
 for _command in (
     *(run, watch, check, new, list_components, schema, export, traces, summarize, adaptation, plot, report, compare),
+    *(protect,),
     *(check_component, status, data, paper, bench),
 ):
     main.add_command(_command)
