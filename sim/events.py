@@ -62,6 +62,15 @@ class Report(NamedTuple):
     """Channel in force; None for a mechanism of the full type, whose channel would reveal true cells."""
 
 
+class Release(NamedTuple):
+    """Time and output of a past report, as a mechanism remembers it."""
+
+    time_s: int
+    """Time of the query in seconds."""
+    output: int
+    """Output that was released."""
+
+
 class Guess(NamedTuple):
     """Estimate x-hat^r of an adversary for one report."""
 

@@ -17,7 +17,7 @@ from typing import Any, Generic, Literal, Protocol, TypeGuard, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.events import Guess, Query, Report, Visit
+from sim.events import Guess, Query, Release, Report, Visit
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -166,9 +166,49 @@ class ChannelCapabilities:
     only_cells: Capability[Channel, Callable[[], IntArray] | None] = Capability(None)
     """`only_cells()` returns, for each output, the only cell in which it is possible, or -1 if there may be others,
     shape (n_outputs,). Estimates of such outputs do not depend on a prior."""
+    hidden_state: Capability[Channel, HiddenState | None] = Capability(None)
+    """Secret state on which the outputs depend; None: f(z | x) is the whole channel. `likelihood` and `sample` of a
+    channel with a hidden state are those of a new secret in every query, as for an adversary who ignores its memory."""
     compact_likelihood: Capability[Channel, Callable[[int], Any] | None] = Capability(None)
     """`compact_likelihood(output)` returns f(z | .) as a `sim.inference.compact_rows.CompactRow`, whose memory does not
     grow with the number of cells, or None."""
+
+
+class StateTracker(Protocol):
+    """Knowledge of an adversary about the hidden state of one user's mechanism, jointly with the user's cell."""
+
+    def likelihood(self, report: Report, prior: FloatArray, link: Any) -> FloatArray:
+        """Return p(z^r | x^r, z^{r-1}), the likelihood of an output given the reports so far, shape (n_cells,).
+
+        `prior` is p(x^r | z^{r-1}) of the adversary's belief and `link` its transitions from the last report
+        (`sim.inference.transitions.Transitions`), None if cells of consecutive queries are independent. The next call
+        is that of `condition`.
+        """
+        ...
+
+    def condition(self, posterior: FloatArray) -> None:
+        """Continue from p(x^r | z^r) of the adversary's belief, shape (n_cells,)."""
+        ...
+
+
+class HiddenState(Protocol):
+    """Secret state of a mechanism, which is drawn once or changes over time and is never released."""
+
+    @property
+    def approximation(self) -> str:
+        """Return the approximation that trackers make, as the end of a sentence; empty if they are exact."""
+        ...
+
+    def draw(self, secret: Any, channel: Channel, time_s: int, cell: int, rng: Generator) -> tuple[int, Any]:
+        """Draw the output of a query, and return it with the new secret; the first secret is None.
+
+        `channel` is the channel in force. Pure but for `rng`: the secret that is passed is not changed.
+        """
+        ...
+
+    def tracker(self) -> StateTracker:
+        """Return a new tracker, for one user and adversary."""
+        ...
 
 
 class OwnOutputs(Channel, Protocol):
@@ -213,6 +253,9 @@ class Belief(Protocol):
 class BeliefCapabilities:
     """Optional attributes of a `Belief`."""
 
+    link: Capability[Belief, Callable[[int], Any] | None] = Capability(None)
+    """`link(time_s)` returns the transitions (`sim.inference.transitions.Transitions`) from the cell of the last report
+    to that of a report at this time, or None if the cells are independent. Without this attribute, all are."""
     fixed: Capability[Belief, bool] = Capability(False)
     """Whether `observe` never changes the prior: users with the same statistics then share one mechanism."""
     fallbacks: Capability[Belief, int] = Capability(0)
@@ -244,7 +287,7 @@ def observe_output(belief: Belief, time_s: int, channel: Channel, output: int) -
 
 
 class Design(Protocol):
-    """A pure function from a prior to a channel."""
+    """A pure function from a prior to a channel; with `DesignCapabilities.channel_at` also from time and releases."""
 
     def __call__(self, prior: FloatArray) -> Channel:
         """Return the channel for this prior over cells."""
@@ -258,6 +301,20 @@ class DesignCapabilities:
     """Whether the channel depends on the prior; if not, it is computed once."""
     space: Capability[Design, OutputSpace | None] = Capability(None)
     """The `space` of all channels of the design; None: the outputs are the cells."""
+    channel_at: Capability[Design, Callable[[FloatArray, int, Sequence[Release]], Channel] | None] = Capability(None)
+    """`channel_at(prior, time_s, releases)` returns the channel of a query at this time after these releases of the
+    user, oldest first: f(z^r | z^{r-1}, x^r) of Oya et al. 2019, eq. (online). Pure. Without this attribute, the
+    channel depends on the prior alone. With it, calling the design returns the channel of a first query at time 0."""
+    releases_used: Capability[Design, float] = Capability(math.inf)
+    """Number of latest releases that `channel_at` receives, in [0, inf]; infinite: all."""
+    hidden_state: Capability[Design, HiddenState | None] = Capability(None)
+    """The `hidden_state` of all channels of the design; None: none."""
+
+
+def channel_of(design: Design, prior: FloatArray, time_s: int, releases: Sequence[Release]) -> Channel:
+    """Return the channel of a design for a query at this time after these releases."""
+    channel_at = DesignCapabilities.channel_at.of(design)
+    return design(prior) if channel_at is None else channel_at(prior, time_s, releases)
 
 
 LearnsFrom = Literal["reports", "cells", "disclosed_cells"]
@@ -265,34 +322,35 @@ LearnsFrom = Literal["reports", "cells", "disclosed_cells"]
 
 
 class LPPM(Protocol):
-    """The location privacy-preserving mechanism of one user. In scenarios it consists of a belief and a design."""
-
-    @property
-    def belief(self) -> Belief | None:
-        """Return the belief to record in snapshots, if there is one."""
-        ...
-
-    @property
-    def learns_from_cells(self) -> bool:
-        """Return whether the mechanism learns from true cells instead of its reports."""
-        ...
-
-    @property
-    def full(self) -> bool:
-        """Return whether its reports carry no channel, because the channel depends on past true cells."""
-        ...
+    """The location privacy-preserving mechanism of one user: a belief and a design, or a custom class."""
 
     def channel(self, time_s: int) -> Channel:
         """Return the channel in force at this time. Pure."""
         ...
 
     def observe(self, report: Report) -> None:
-        """Learn from a released report only. Not called if `learns_from_cells`."""
+        """Learn from a released report."""
         ...
 
-    def remember(self, query: Query) -> None:
-        """Learn from a true cell. Called only if `learns_from_cells`."""
-        ...
+
+class LPPMCapabilities:
+    """Optional attributes of an `LPPM`."""
+
+    belief: Capability[LPPM, Belief | None] = Capability(None)
+    """Belief to record in snapshots; None: none."""
+    learns_from_cells: Capability[LPPM, bool] = Capability(False)
+    """Whether the mechanism learns from true cells instead of its reports."""
+    full: Capability[LPPM, bool] = Capability(False)
+    """Whether its reports carry no channel, because the channel depends on past true cells."""
+    remember: Capability[LPPM, Callable[[Query], None] | None] = Capability(None)
+    """`remember(query)` learns from a true cell. Required, and called after `observe`, only if `learns_from_cells`."""
+    draw: Capability[LPPM, Callable[[Query, Channel, Generator], int] | None] = Capability(None)
+    """`draw(query, channel, rng)` draws the output of a query from the channel in force and its secrets. Without this
+    attribute, the output is ``channel.sample(query.cell, rng)``."""
+    space: Capability[LPPM, OutputSpace | None] = Capability(None)
+    """The `space` of all channels; None: the outputs are the cells."""
+    hidden_state: Capability[LPPM, HiddenState | None] = Capability(None)
+    """The `hidden_state` of all channels; None: none."""
 
 
 class Attack(Protocol):

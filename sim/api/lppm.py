@@ -96,13 +96,12 @@ class Mechanism(BaseMechanism):
             raise ValueError(f"cell must be in [0, {self.world.grid.n_cells}), got {cell}")
         query = Query(self.user, self.queries + 1, int(time_s), int(cell))
         channel = self.channel(query.time_s)
-        output = channel.sample(query.cell, rng)
+        output = channel.sample(query.cell, rng) if self.draw is None else self.draw(query, channel, rng)
         self.queries = query.index
         report = Report(self.user, query.index, query.time_s, output, None if self.full else channel)
+        self.observe(report)
         if self.learns_from_cells:
             self.remember(query)
-        else:
-            self.observe(report)
         return report
 
     def expected_metrics(self, time_s: int = 0, *, prior: ArrayLike | None = None, epsilon: bool = False) -> Theory:

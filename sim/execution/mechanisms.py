@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sim.errors import input_errors
 from sim.execution.notes import Notes, rows_without_data
-from sim.interfaces import LPPM, BeliefCapabilities
+from sim.interfaces import LPPM, BeliefCapabilities, LPPMCapabilities
 from sim.lppm.mechanism import Mechanism
 from sim.lppm.outputs import output_space
 from sim.scenario.lppms import LPPMSpec
@@ -14,7 +14,7 @@ from sim.simulation.population import Population
 
 
 class Mechanisms:
-    """Mechanisms of the users; users with the same statistics share a mechanism with a fixed belief."""
+    """Mechanisms of the users; users with the same statistics share one with a fixed belief and no past of its own."""
 
     def __init__(self, spec: LPPMSpec, population: Population) -> None:
         self._spec = spec
@@ -34,14 +34,15 @@ class Mechanisms:
             return self._shared[id(statistics)]
         belief = self._spec.belief.build(statistics, self._restart_s, self._world)
         mechanism = Mechanism(belief=belief, design=self._design, learns_from=self._spec.learns_from)
-        if BeliefCapabilities.fixed.of(belief):
+        if BeliefCapabilities.fixed.of(belief) and not mechanism.has_past:
             self._shared[id(statistics)] = mechanism
         return mechanism
 
     def notes(self, made: Mapping[str, LPPM]) -> Notes:
         """Return the notes of the users' mechanisms after the simulation."""
         mechanisms = {id(mechanism): mechanism for mechanism in made.values()}
-        beliefs = [mechanism.belief for mechanism in mechanisms.values() if mechanism.belief is not None]
+        held = map(LPPMCapabilities.belief.of, mechanisms.values())
+        beliefs = [belief for belief in held if belief is not None]
         gaps = [BeliefCapabilities.worst_gap.of(belief) for belief in beliefs]
         return {
             "lppm_fallbacks": sum(int(BeliefCapabilities.fallbacks.of(belief)) for belief in beliefs),

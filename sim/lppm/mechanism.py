@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import get_args
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import Any, get_args
 
 import numpy as np
 
-from sim.events import Query, Report
+from sim.events import Query, Release, Report
 from sim.interfaces import (
     Belief,
     BeliefCapabilities,
@@ -14,6 +17,7 @@ from sim.interfaces import (
     Design,
     DesignCapabilities,
     FloatArray,
+    Generator,
     LearnsFrom,
     observe_output,
 )
@@ -37,8 +41,16 @@ class Mechanism:
         """Whether the mechanism learns from true cells instead of its reports."""
         self.full = learns_from == "cells"
         """Whether its reports carry no channel, because the channel depends on past true cells."""
+        self.hidden_state = DesignCapabilities.hidden_state.of(design)
+        """Secret state on which the outputs depend, or None."""
+        self._secret: Any = None
+        self._channel_at = DesignCapabilities.channel_at.of(design)
+        self._releases = None if self._channel_at is None else _releases(design)
+        self._moment: tuple[int, int] | None = None
+        """Time and number of releases that the channel was designed for, if it depends on them."""
+        self._n_released = 0
         self._learns = not BeliefCapabilities.fixed.of(belief)
-        self._uses_prior = bool(DesignCapabilities.uses_prior.of(design))
+        self._uses_prior = self._channel_at is not None or bool(DesignCapabilities.uses_prior.of(design))
         self._channel: Channel | None = None
         self._prior: FloatArray | None = None
         """Prior that the channel was designed for."""
@@ -47,17 +59,33 @@ class Mechanism:
         """Return the channel in force at this time.
 
         The channel is reused until the belief learns or returns another prior, or always if the design ignores priors.
+        One that depends on the time or on past releases is reused for this query only.
         """
         channel = self._channel
         if channel is None or self._uses_prior:
             prior = self.belief.prior(time_s)
+            if self._channel_at is not None:
+                return self._online(prior, time_s)
             if channel is None or prior is not self._prior:
                 channel, self._prior = self.design(prior), prior
                 self._channel = channel
         return channel
 
+    @property
+    def has_past(self) -> bool:
+        """Whether outputs depend on the user's past releases or secrets, so that users cannot share the mechanism."""
+        return self._releases is not None or self.hidden_state is not None
+
+    @property
+    def draw(self) -> Callable[[Query, Channel, Generator], int] | None:
+        """The function that draws an output with the secret of a mechanism with hidden state; None without it."""
+        return None if self.hidden_state is None else self._draw
+
     def observe(self, report: Report) -> None:
-        """Update the belief with the likelihood of a report under its channel."""
+        """Update the belief with the likelihood of a report under its channel; add it to the releases."""
+        if self._releases is not None:
+            self._releases.append(Release(report.time_s, report.output))
+            self._n_released += 1
         if self._learns and not self.learns_from_cells:
             assert report.channel is not None
             observe_output(self.belief, report.time_s, report.channel, report.output)
@@ -71,6 +99,28 @@ class Mechanism:
             self.belief.observe(query.time_s, likelihood)
             self._forget_channel()
 
+    def _online(self, prior: FloatArray, time_s: int) -> Channel:
+        """Return f(z^r | z^{r-1}, x^r), which depends on the time and on past releases."""
+        assert self._channel_at is not None
+        assert self._releases is not None
+        moment = time_s, self._n_released
+        if self._channel is None or prior is not self._prior or moment != self._moment:
+            self._channel = self._channel_at(prior, time_s, tuple(self._releases))
+            self._prior, self._moment = prior, moment
+        return self._channel
+
+    def _draw(self, query: Query, channel: Channel, rng: Generator) -> int:
+        """Draw an output with the secret, and keep the new secret."""
+        assert self.hidden_state is not None
+        output, self._secret = self.hidden_state.draw(self._secret, channel, query.time_s, query.cell, rng)
+        return output
+
     def _forget_channel(self) -> None:
         if self._uses_prior:
             self._channel = None
+
+
+def _releases(design: Design) -> deque[Release]:
+    """Return an empty list of releases, which is bounded by the number that the design uses."""
+    used = DesignCapabilities.releases_used.of(design)
+    return deque(maxlen=None if math.isinf(used) else int(used))

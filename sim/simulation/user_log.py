@@ -9,7 +9,15 @@ from typing import cast
 import numpy as np
 
 from sim.events import Query
-from sim.interfaces import LPPM, BeliefCapabilities, Channel, ChannelCapabilities, FloatArray, OwnOutputs
+from sim.interfaces import (
+    LPPM,
+    BeliefCapabilities,
+    Channel,
+    ChannelCapabilities,
+    FloatArray,
+    LPPMCapabilities,
+    OwnOutputs,
+)
 from sim.lppm.theory import Theory
 from sim.mobility.traces import Trace
 from sim.simulation.channel_metrics import ChannelMetrics
@@ -146,7 +154,7 @@ class UserLog:
 
     def snapshot(self, query: Query, lppm: LPPM, channel: Channel) -> None:
         """Record a mechanism's belief before this query; a fixed belief is recorded at the first snapshot only."""
-        belief = lppm.belief
+        belief = LPPMCapabilities.belief.of(lppm)
         if belief is not None and (query.index == min(self.snapshot_at) or not BeliefCapabilities.fixed.of(belief)):
             prior = belief.prior(query.time_s)
             own = self._metrics.theory_of(channel, prior)
