@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sim.analysis.adaptation import Adaptation as Adaptation
     from sim.api.attack import make_attack as make_attack
     from sim.api.checking import check_component as check_component
+    from sim.api.export_mechanism import export_mechanism as export_mechanism
     from sim.api.listing import list_components as list_components
     from sim.api.listing import list_parameters as list_parameters
     from sim.api.lppm import Mechanism as Mechanism
@@ -71,6 +72,7 @@ _MODULES = {
     "sim.analysis.adaptation": ("Adaptation",),
     "sim.api.attack": ("make_attack",),
     "sim.api.checking": ("check_component",),
+    "sim.api.export_mechanism": ("export_mechanism",),
     "sim.api.listing": ("list_components", "list_parameters"),
     "sim.api.lppm": ("Mechanism", "make_lppm"),
     "sim.api.protect": ("protect",),
@@ -142,6 +144,7 @@ __all__ = [
     "__version__",
     "check_component",
     "compare",
+    "export_mechanism",
     "list_components",
     "list_parameters",
     "load",

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
-from sim.api.parameters import mapping_of, plain
-from sim.api.statistics import make_statistics, read_traces, statistics_of
+from sim.api.mechanism_setup import lppm_mapping, setup_of, trained_on, world_mapping
 from sim.components.files import Place, data_folder
 from sim.components.permission import AllowCode, CodeAccess
 from sim.errors import InputError
 from sim.mobility.statistics import Statistics
 from sim.protection import journal
 from sim.protection.protector import Protector
-from sim.protection.setup import Setup
 from sim.scenario.load import Settings
 from sim.scenario.lppms import LPPMSpec
-from sim.scenario.reading.python_source import PythonSource
-from sim.scenario.reading.source import Source, parse_value
-from sim.scenario.reading.validation import validate
 
 ORIGIN = "protect"
 
@@ -101,8 +96,8 @@ def protect(
     code = CodeAccess(beside=Path(folder)).granted(allow_code)
     place = Place(Path(folder), data_folder(None if data is None else Path(data)), code)
     given: dict[str, Any] = {
-        "lppm": None if lppm is None else mapping_of(lppm),
-        "world": None if world is None else _world(world),
+        "lppm": None if lppm is None else lppm_mapping(lppm),
+        "world": None if world is None else world_mapping(world),
         "markov_restart": markov_restart,
         "outside": outside,
         "noise_seed": seed,
@@ -118,8 +113,8 @@ def protect(
             f"the state {path} does not exist: to begin one, {' and '.join(missing)} must be given",
             code="missing-option",
         )
-    setup = _setup(given, settings)
-    return Protector.create(path, setup, _statistics(training, setup, place), place)
+    setup = setup_of(given, settings, ORIGIN)
+    return Protector.create(path, setup, trained_on(training, setup, place), place)
 
 
 def _continued(path: Path, given: Mapping[str, Any], settings: Settings, training: Any, place: Place) -> Protector:
@@ -127,9 +122,9 @@ def _continued(path: Path, given: Mapping[str, Any], settings: Settings, trainin
     protector = Protector.open(path, place)
     try:
         stored = protector.setup.canonical()
-        asked = _setup(stored | dict(given), settings).canonical()
+        asked = setup_of(stored | dict(given), settings, ORIGIN).canonical()
         differing = [name for name in stored if asked[name] != stored[name]]
-        if training is not None and not protector.is_trained_on(_statistics(training, protector.setup, place)):
+        if training is not None and not protector.is_trained_on(trained_on(training, protector.setup, place)):
             differing.append("training")
         if differing:
             names = " and ".join(differing)
@@ -142,38 +137,3 @@ def _continued(path: Path, given: Mapping[str, Any], settings: Settings, trainin
         protector.close()
         raise
     return protector
-
-
-def _setup(given: Mapping[str, Any], settings: Settings) -> Setup:
-    """Return the validated configuration with some values of the mechanism changed."""
-    source: Source = PythonSource(name=ORIGIN, data=dict(given))
-    for path, value, where in _changes(settings):
-        source = source.overlay(("lppm", *path.split(".")), value, where)
-    return validate(Setup, source)
-
-
-def _changes(settings: Settings) -> Iterator[tuple[str, Any, str]]:
-    """Yield path, value and origin of each setting."""
-    if isinstance(settings, Mapping):
-        yield from ((path, plain(value), f"settings {path}") for path, value in settings.items())
-        return
-    for setting in settings:
-        path, equals, text = setting.partition("=")
-        if not equals or not all(name.isidentifier() for name in path.split(".")):
-            raise InputError(
-                f"--set: found {setting!r}, expected PATH=VALUE, such as design.epsilon_per_km=1",
-                code="invalid-setting",
-            )
-        yield path, parse_value(text, f"--set {path}"), f"--set {path}"
-
-
-def _world(world: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Return a world given as a mapping, or as the kind of its grid."""
-    return {"grid": world} if isinstance(world, str) else dict(plain(world))
-
-
-def _statistics(training: Any, setup: Setup, place: Place) -> Statistics:
-    world = setup.build_world(place)
-    if not isinstance(training, str | Path):
-        return statistics_of(training, world, "training")
-    return make_statistics(read_traces(training, world=world), world=world, restart_s=setup.restart_s)

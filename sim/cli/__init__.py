@@ -12,6 +12,7 @@ from sim.cli.commands.check import check
 from sim.cli.commands.check_component import check_component
 from sim.cli.commands.data import data
 from sim.cli.commands.export import export
+from sim.cli.commands.export_mechanism import export_mechanism
 from sim.cli.commands.list import list_components
 from sim.cli.commands.new import new
 from sim.cli.commands.paper import paper
@@ -47,7 +48,7 @@ def main() -> None:
 
 for _command in (
     *(run, watch, check, new, list_components, schema, export, traces, summarize, adaptation, plot, report, compare),
-    *(protect,),
+    *(protect, export_mechanism),
     *(check_component, status, data, paper, bench),
 ):
     main.add_command(_command)

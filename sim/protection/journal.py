@@ -103,7 +103,7 @@ def _parsed(content: bytes, path: Path) -> tuple[list[Record], str, int]:
     while (end := content.find(b"\n", start)) >= 0:
         body, _, digest = content[start:end].rpartition(b" ")
         if _digest(body, last) != digest.decode("ascii", "replace"):
-            if end + 1 == len(content) and b"\0" in body:
+            if end + 1 == len(content) and b"\0" in content[start:end]:
                 break  # blocks of the last line that never reached the disk
             _damaged(path, f"the checksum of line {len(lines) + 1} does not match")
         lines.append(json.loads(body))

@@ -180,7 +180,7 @@ class Protector:
         drawn = None if cell < 0 else own.draw(time_s, cell, self.setup.noise_seed)
         record: journal.Record = {"user": own.name, "key": key, "time_s": time_s, "output": None}
         if drawn is not None:
-            record |= {"output": drawn.output} | ({} if drawn.check is None else {"check": drawn.check})
+            record |= {"output": drawn.output} | drawn.stored
         with self._state.appended(record):
             own.answered(record)
             if drawn is not None:
@@ -198,7 +198,7 @@ class Protector:
             return self._shared
         belief = self.setup.build_belief(self._world, self._statistics)
         mechanism = Mechanism(belief=belief, design=self._design)
-        if BeliefCapabilities.fixed.of(belief):
+        if BeliefCapabilities.fixed.of(belief) and not mechanism.has_past:
             self._shared = mechanism
         return mechanism
 

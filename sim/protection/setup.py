@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from sim.components.custom import Custom
@@ -20,6 +18,7 @@ from sim.errors import InvalidValue, input_errors
 from sim.inference import kernels
 from sim.interfaces import Belief, Design
 from sim.mobility.statistics import Statistics
+from sim.protection.encoding import decode_array, encode_array
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.world import WorldSpec
 from sim.world import World
@@ -94,10 +93,10 @@ class Setup(Spec):
 def encode_statistics(statistics: Statistics) -> dict[str, Any]:
     """Return training statistics as JSON, exactly."""
     return {
-        "profile": _encode(statistics.profile),
+        "profile": encode_array(statistics.profile),
         "n_visits": statistics.n_visits,
-        "pairs": _encode(statistics.pairs),
-        "counts": _encode(statistics.pair_counts),
+        "pairs": encode_array(statistics.pairs),
+        "counts": encode_array(statistics.pair_counts),
         "pooled": statistics.pooled,
     }
 
@@ -105,10 +104,10 @@ def encode_statistics(statistics: Statistics) -> dict[str, Any]:
 def decode_statistics(data: Mapping[str, Any]) -> Statistics:
     """Return the training statistics of `encode_statistics`."""
     return Statistics(
-        profile=_decode(data["profile"]),
+        profile=decode_array(data["profile"]),
         n_visits=data["n_visits"],
-        pairs=_decode(data["pairs"]),
-        counts=_decode(data["counts"]),
+        pairs=decode_array(data["pairs"]),
+        counts=decode_array(data["counts"]),
         pooled=data["pooled"],
     )
 
@@ -121,13 +120,3 @@ def versions() -> dict[str, str]:
         "kernels": "numpy" if kernels.compiled() is None else f"numba {version('numba')}",
         "machine": platform.machine(),
     }
-
-
-def _encode(array: NDArray[Any]) -> dict[str, str]:
-    plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-    return {"type": plain.dtype.str, "base64": base64.b64encode(plain.tobytes()).decode()}
-
-
-def _decode(data: Mapping[str, str]) -> NDArray[Any]:
-    array = np.frombuffer(base64.b64decode(data["base64"]), dtype=data["type"])
-    return array.astype(array.dtype.newbyteorder("="))

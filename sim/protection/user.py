@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sim.events import Report
+from sim.events import Query, Report
 from sim.interfaces import BeliefCapabilities, Channel, DesignCapabilities
 from sim.lppm.mechanism import Mechanism
+from sim.protection.encoding import decode, encode
 from sim.protection.journal import Record
 from sim.protection.noise import generator
 
@@ -22,16 +23,17 @@ class Drawn(NamedTuple):
     """Number of the report of the user, from 1."""
     output: int
     channel: Channel
-    check: str | None
-    """Digest of f(z | .) of the output; None for a channel that never changes."""
+    stored: dict[str, Any]
+    """What the record of the answer holds beside the output: `check`, the digest of f(z | .) if the channel may change,
+    and `secret`, the secret of a mechanism with hidden state if it changed."""
 
 
 class ProtectedUser:
     """The answers to one user, and the mechanism after them, which is built at the first new query.
 
-    A belief that learns is restored by repeating the calls of the past in their order, with the stored outputs. The
+    A mechanism that learns is restored by repeating the calls of the past in their order, with the stored outputs. The
     result has the same bits if the same versions run on the same kind of machine; `changed_at` is the number of the
-    first report for which it has not.
+    first report for which it has not. Secrets are not repeated but stored.
     """
 
     def __init__(self, name: str, make: Callable[[], Mechanism], history: Sequence[Record]) -> None:
@@ -45,15 +47,24 @@ class ProtectedUser:
         self._history = history
         self._mechanism: Mechanism | None = None
         self._reports = 0
-        self._learns = False
+        self._changes = False
+        self._secret: Any = None
+        """Encoded secret in the journal."""
 
     def draw(self, time_s: int, cell: int, seed: int | None) -> Drawn:
         """Draw the output of a new query."""
         mechanism = self._restored()
-        index = self._reports + 1
+        number = self._reports + 1
         channel = mechanism.channel(time_s)
-        output = int(channel.sample(cell, generator(seed, self.name, index)))
-        return Drawn(index, output, channel, _digest(channel, output) if self._learns else None)
+        rng = generator(seed, self.name, number)
+        if mechanism.draw is None:
+            output = int(channel.sample(cell, rng))
+        else:
+            output = int(mechanism.draw(Query(self.name, number, time_s, cell), channel, rng))
+        stored: dict[str, Any] = {"check": _digest(channel, output)} if self._changes else {}
+        if mechanism.draw is not None and (secret := encode(mechanism.secret)) != self._secret:
+            self._secret = stored["secret"] = secret
+        return Drawn(number, output, channel, stored)
 
     def learn(self, time_s: int, drawn: Drawn) -> None:
         """Update the mechanism with a stored output."""
@@ -68,26 +79,32 @@ class ProtectedUser:
     def _restored(self) -> Mechanism:
         if self._mechanism is None:
             self._mechanism = self._make()
-            self._learns = learns(self._mechanism)
+            self._changes = may_change(self._mechanism)
             for record in self._history:
                 if record["output"] is not None:
-                    self._repeat(record)
+                    self._repeat(self._mechanism, record)
+            self._history = ()
         return self._mechanism
 
-    def _repeat(self, record: Record) -> None:
+    def _repeat(self, mechanism: Mechanism, record: Record) -> None:
         """Repeat a report of the past."""
         time_s, output = record["time_s"], record["output"]
-        index = self._reports + 1
-        if self._learns:
-            channel = self._restored().channel(time_s)
+        number = self._reports + 1
+        if "secret" in record:
+            self._secret = record["secret"]
+            mechanism.secret = decode(self._secret)
+        if self._changes:
+            channel = mechanism.channel(time_s)
             if self.changed_at is None and record["check"] != _digest(channel, output):
-                self.changed_at = index
-            self.learn(time_s, Drawn(index, output, channel, None))
-        self._reports = index
+                self.changed_at = number
+            self.learn(time_s, Drawn(number, output, channel, {}))
+        self._reports = number
 
 
-def learns(mechanism: Mechanism) -> bool:
-    """Return whether the channel of a mechanism may change."""
+def may_change(mechanism: Mechanism) -> bool:
+    """Return whether the channel of a mechanism depends on the time or on past reports."""
+    if DesignCapabilities.channel_at.of(mechanism.design) is not None:
+        return True
     uses_prior = DesignCapabilities.uses_prior.of(mechanism.design)
     return uses_prior and not BeliefCapabilities.fixed.of(mechanism.belief)
 
