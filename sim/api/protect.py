@@ -122,8 +122,8 @@ def _continued(path: Path, given: Mapping[str, Any], settings: Settings, trainin
     protector = Protector.open(path, place)
     try:
         stored = protector.setup.canonical()
-        asked = setup_of(stored | dict(given), settings, ORIGIN).canonical()
-        differing = [name for name in stored if asked[name] != stored[name]]
+        requested = setup_of(stored | dict(given), settings, ORIGIN).canonical()
+        differing = [name for name in stored if requested[name] != stored[name]]
         if training is not None and not protector.is_trained_on(trained_on(training, protector.setup, place)):
             differing.append("training")
         if differing:

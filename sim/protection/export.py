@@ -72,7 +72,7 @@ def _require_fixed(mechanism: Mechanism) -> None:
         )
     if may_change(mechanism):
         raise InputError(
-            "the channel of the mechanism changes with the time or with its reports, so there is no table: choose a "
+            "the channel of the mechanism changes with the time or with its reports, so it has no table: choose a "
             "fixed belief, such as SP-Exp, or a design that ignores the belief, or use `lppm-sim protect`",
             code="mechanism-learns",
         )
@@ -167,7 +167,8 @@ class _Scripted:
 
     def random(self) -> float:
         """Return the next number, in [0, 1)."""
-        return float(next(self._numbers)) / TOTAL
+        number: float = next(self._numbers) / TOTAL
+        return number
 
 
 def simulated(channel: Channel, cell: int, numbers: Sequence[int]) -> int:

@@ -23,9 +23,9 @@ def lppm_of(scenario: Scenario, name: str | None) -> LPPMSpec | str:
     if name is not None and name in short_names():
         return name
     listed = ", ".join(lppm.name for lppm in scenario.lppms)
-    found = "no mechanism" if name is None else f"{name!r}"
+    given = "no name" if name is None else repr(name)
     raise InputError(
-        f"found {found}, expected a mechanism of the scenario, {listed}, or a short name of `lppm-sim list`",
+        f"found {given}, expected a mechanism of the scenario, {listed}, or a short name of `lppm-sim list`",
         code="no-such-lppm",
     )
 

@@ -24,7 +24,7 @@ class Drawn(NamedTuple):
     output: int
     channel: Channel
     stored: dict[str, Any]
-    """What the record of the answer holds beside the output: `check`, the digest of f(z | .) if the channel may change,
+    """Further fields of the record of the answer: `check`, the digest of f(z | .) if the channel may change,
     and `secret`, the secret of a mechanism with hidden state if it changed."""
 
 

@@ -32,7 +32,8 @@ def positions(count: int = QUERIES, seed: int = 1) -> list[Position]:
 
 def begin(state: Path, lppm: Any = "PEB-Exp", **changes: Any) -> Protector:
     """Open or continue the protection of a stream with a seed."""
-    return sim.protect(lppm, **{"state": state, "world": REGION, "seed": 5} | changes)
+    options: dict[str, Any] = {"state": state, "world": REGION, "seed": 5} | changes
+    return sim.protect(options.pop("lppm", lppm), **options)
 
 
 def answers(state: Path, lppm: Any, queries: Sequence[Position], **changes: Any) -> list[Answer]:

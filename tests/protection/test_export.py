@@ -85,14 +85,14 @@ def rows(data: dict[str, Any]) -> np.ndarray:
 
 def test_table_is_the_channel(case: tuple[dict[str, Any], Any]) -> None:
     data, channel = case
-    found, exact = rows(data), channel.matrix()
-    exact, beyond = exact[:, : found.shape[1]], exact[:, found.shape[1] :]
+    received, exact = rows(data), channel.matrix()
+    exact, beyond = exact[:, : received.shape[1]], exact[:, received.shape[1] :]
     assert not beyond.any()
-    error = np.abs(found - exact)
+    error = np.abs(received - exact)
     assert error.max() < 20 * data["error"]["bound"]  # a remap adds the errors of the outputs that it merges
     assert error.max() <= data["error"]["largest_difference"] + 1e-15
     assert data["error"]["largest_total_variation"] < 1e-12
-    assert ((found > 0) == (exact > 0)).all()
+    assert ((received > 0) == (exact > 0)).all()
     np.testing.assert_array_equal(data["prior"], PROFILE)
     epsilons = [data["error"][f"epsilon_per_km_{name}"] for name in ("simulator", "table")]
     assert epsilons[0] is epsilons[1] is None or math.isclose(*epsilons, rel_tol=1e-6)
@@ -110,24 +110,24 @@ def test_vectors_are_those_of_the_simulator(case: tuple[dict[str, Any], Any]) ->
     assert len(vectors["edges"]) == 200
 
 
-def check(found: dict[str, Any], data: dict[str, Any], channel: Any) -> None:
-    """Check what a reader in JavaScript found."""
-    assert found["wrong"] == []
-    assert found["checked"] > 650
-    assert found["outside"] is None
+def check(received: dict[str, Any], data: dict[str, Any], channel: Any) -> None:
+    """Check what a reader in JavaScript received."""
+    assert received["wrong"] == []
+    assert received["checked"] > 650
+    assert received["outside"] is None
     expected = 3000 * channel.row(7)
-    counts = np.array(found["counts"])
+    counts = np.array(received["counts"])
     assert not counts[expected == 0].any()
     possible = expected > 0
     chi_squared = ((counts[possible] - expected[possible]) ** 2 / expected[possible]).sum()
     assert chi_squared < possible.sum() + 12 * math.sqrt(possible.sum())  # drawn without a seed
     space = data["outputs"]
     if space["places"] is None:
-        assert found["meanings"][19]["place"] == [data["grid"]["row_lat"][3], data["grid"]["col_lon"][4]]
+        assert received["meanings"][19]["place"] == [data["grid"]["row_lat"][3], data["grid"]["col_lon"][4]]
     else:
-        assert [[entry["place"], entry["cells"]] for entry in found["meanings"]] == space["places"]
+        assert [[entry["place"], entry["cells"]] for entry in received["meanings"]] == space["places"]
     if space["nothing"] is not None:
-        assert found["meanings"][space["nothing"]] == {"output": space["nothing"], "place": None, "cells": []}
+        assert received["meanings"][space["nothing"]] == {"output": space["nothing"], "place": None, "cells": []}
 
 
 def test_reader_agrees_in_the_browser(case: tuple[dict[str, Any], Any], browser_page: Page) -> None:
@@ -137,8 +137,8 @@ def test_reader_agrees_in_the_browser(case: tuple[dict[str, Any], Any], browser_
         content=f"{READER}\n{CHECK}\nObject.assign(window, {{Mechanism, check}});", type="module"
     )
     browser_page.wait_for_function("window.check !== undefined")
-    found = browser_page.evaluate("([data, count]) => check(new Mechanism(data), count)", [data, channel.n_outputs])
-    check(found, data, channel)
+    received = browser_page.evaluate("([data, count]) => check(new Mechanism(data), count)", [data, channel.n_outputs])
+    check(received, data, channel)
 
 
 def test_reader_agrees_in_node(case: tuple[dict[str, Any], Any], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import stat
@@ -46,12 +47,12 @@ def records(state: Path) -> list[bytes]:
 def test_restarted_stream_equals_uninterrupted_one_to_the_bit(lppm: Any, tmp_path: Path) -> None:
     queries = positions()
     expected = answers(tmp_path / "whole", lppm, queries)
-    found = []
+    received = []
     for first in range(0, QUERIES, 5):
         with begin(tmp_path / "parts", lppm) as protector:
-            found += [protector.report(*query) for query in queries[first : first + 5]]
+            received += [protector.report(*query) for query in queries[first : first + 5]]
             assert protector.changed_at() == {}
-    assert found == expected
+    assert received == expected
     assert records(tmp_path / "parts") == records(tmp_path / "whole")  # the digests of f(z | .) included
 
 
@@ -97,7 +98,8 @@ def _kill_at(calls: int) -> None:
         fsync(handle)
         step()
 
-    os.write, os.fsync = killed_write, killed_fsync
+    setattr(os, "write", killed_write)  # noqa: B010
+    setattr(os, "fsync", killed_fsync)  # noqa: B010
 
 
 @pytest.mark.parametrize("point", ["before", "torn", "written", "durable"])
@@ -219,7 +221,7 @@ def test_state_holds_no_position(tmp_path: Path) -> None:
     queries = [(60 * number, 37.6101234, -122.4909876) for number in range(5)]
     answers(tmp_path / "s", "PEB-Exp", queries, seed=None)
     assert b"37.61012" not in (tmp_path / "s").read_bytes()
-    assert {frozenset(journal.json.loads(line)) for line in records(tmp_path / "s")} == {
+    assert {frozenset(json.loads(line)) for line in records(tmp_path / "s")} == {
         frozenset({"user", "key", "time_s", "output", "check"})
     }
 
@@ -242,9 +244,9 @@ def test_training_is_part_of_the_state(tmp_path: Path) -> None:
     expected = answers(tmp_path / "a", "MK-Exp", queries, training=trained)
     assert answers(tmp_path / "b", "MK-Exp", queries) != expected
     with begin(tmp_path / "c", "MK-Exp", training=trained) as protector:
-        found = [protector.report(*query) for query in queries[:5]]
+        received = [protector.report(*query) for query in queries[:5]]
     with sim.protect(state=tmp_path / "c") as protector:
-        assert found + [protector.report(*query) for query in queries[5:]] == expected
+        assert received + [protector.report(*query) for query in queries[5:]] == expected
         assert protector.changed_at() == {}
 
 
@@ -270,13 +272,13 @@ def test_reports_have_the_probabilities_of_the_channel(tmp_path: Path) -> None:
 )
 def test_outputs_that_are_not_cells(lppm: Any, places: int, cells: int, tmp_path: Path) -> None:
     with begin(tmp_path / "s", lppm) as protector:
-        found = [protector.report(number, 37.61, -122.49) for number in range(20)]
-    reported = [answer for answer in found if answer.status == "reported"]
+        received = [protector.report(number, 37.61, -122.49) for number in range(20)]
+    reported = [answer for answer in received if answer.status == "reported"]
     assert reported
     assert all((answer.place is not None) == bool(places) for answer in reported)
     assert all(len(answer.cells) >= cells for answer in reported)
     if lppm == "Drop":
-        assert {answer.status for answer in found} == {"reported", "nothing"}
+        assert {answer.status for answer in received} == {"reported", "nothing"}
 
 
 def test_mechanisms_that_would_store_the_track_or_have_no_degrees_are_refused(tmp_path: Path) -> None:
