@@ -11,6 +11,8 @@ from sim.analysis.ranking import MARK, OFF_CURVE, EqualLoss, Leads, end_counts, 
 from sim.analysis.sweep_labels import circumstances, swept_words, with_distinct_names
 from sim.analysis.tournament import STANDINGS
 from sim.analysis.user_blocks import UserBlocks
+from sim.components.wording import listing
+from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import Scenario
 from sim.storage.manifest import Note, RunManifest
 
@@ -195,6 +197,40 @@ def hidden_channels(scenario: Scenario) -> list[str]:
         for lppm in scenario.lppms
         if not_computed and lppm.full
     ]
+
+
+_TREATMENTS = {
+    "unsupported": "not computed by {attacks}, unless with `ignores_memory: true`",
+    "approximated": "{attacks}: the secret is tracked approximately, as independent of the cell given past reports",
+    "ignored": "{attacks}: each report is taken as one with a new secret",
+}
+
+
+def memories(scenario: Scenario) -> list[str]:
+    """Return how attacks treat the secrets of mechanisms with hidden state, and what does not apply to these."""
+    lppms: dict[str, list[str]] = {}
+    for lppm in scenario.lppms:
+        for line in _on_memory(lppm, scenario) if lppm.has_memory else ():
+            lppms.setdefault(line, []).append(lppm.name)
+    return [f"Outputs of {listing(names, 'and')} depend on a secret: {line}." for line, names in lppms.items()]
+
+
+def _on_memory(lppm: LPPMSpec, scenario: Scenario) -> Iterator[str]:
+    """Yield how attacks treat the secret of one mechanism."""
+    for treatment, line in _TREATMENTS.items():
+        if names := [attack.name for attack in scenario.attacks if attack.memory == treatment]:
+            yield line.format(attacks=_all_of(names))
+    tracking = [attack.name for attack in scenario.attacks if attack.memory in ("tracked", "approximated")]
+    if tracking and (approximation := lppm.design.approximation):
+        yield f"each of {listing(tracking, 'and')} {approximation}"
+    yield "there are no expected metrics and no epsilon, since reports are not independent given the cells"
+    if not lppm.belief.memoryless:
+        skipped = "skips those that are then impossible"
+        yield f"the belief of the mechanism learns from its reports as if each had a new secret, and {skipped}"
+
+
+def _all_of(names: list[str]) -> str:
+    return listing(names, "and")
 
 
 def left_out(readings: dict[str, dict[str, int]]) -> list[str]:

@@ -11,7 +11,7 @@ from pydantic_core.core_schema import CoreSchema
 from sim.attack.assumed import AssumingAttack
 from sim.attack.hindsight import Hindsight, PathAttack, SmoothingAttack
 from sim.attack.optimal import OptimalAttack
-from sim.attack.parameters import AttackContext, AttackParameters
+from sim.attack.parameters import AttackContext, AttackParameters, Memory
 from sim.belief.in_force import InForce
 from sim.belief.parameters import BeliefParameters
 from sim.components.registry import OneOf, component, registry
@@ -66,6 +66,10 @@ class BayesianParameters(AttackParameters):
     """Mechanism that the adversary assumes: channels are computed by this design from the adversary's prior. Default:
     the adversary knows the true channels."""
 
+    ignores_memory: bool = False
+    """Whether the adversary takes each report of a mechanism with a secret, such as a constant offset, as one with a
+    new secret. Default: the adversary tracks the secret together with the cell."""
+
     @classmethod
     def sibling_kinds(cls) -> tuple[str, ...]:
         """Return the kinds of the other attacks, which the message for an unknown kind lists."""
@@ -75,6 +79,15 @@ class BayesianParameters(AttackParameters):
     def needs_channel(self) -> bool:
         """Whether the attack requires the channel of each report, which mechanisms of the full type do not release."""
         return self.assumes is None
+
+    @property
+    def memory(self) -> Memory:
+        """How the attack treats the secret of a mechanism with hidden state."""
+        if self.ignores_memory:
+            return "ignored"
+        if self.decides == "path" or self.hindsight is not None:
+            return "unsupported"
+        return "tracked" if self.belief.hardwired else "approximated"
 
     @property
     def is_memoryless(self) -> bool:
@@ -122,7 +135,11 @@ class BayesianParameters(AttackParameters):
         )
 
     def _inference(self, belief_of: Callable[[str], Belief], context: AttackContext) -> Attack:
-        records: dict[str, Any] = {"all_outputs": context.expected, "with_posterior": context.posterior}
+        records: dict[str, Any] = {
+            "all_outputs": context.expected,
+            "with_posterior": context.posterior,
+            "ignores_memory": self.ignores_memory,
+        }
         if self.decides == "optimal" and self.hindsight is None:
             return OptimalAttack(belief_of=belief_of, distance=context.world.privacy_distance, **records)
         hindsight = self.hindsight or Hindsight(lags=[], final=False)

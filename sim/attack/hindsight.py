@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sim.attack.optimal import HiddenChannel, OptimalAttack, priors_in_order
+from sim.attack.optimal import HiddenChannel, NewSecrets, OptimalAttack, priors_in_order, require_no_memory
 from sim.components.spec import Count, Spec
 from sim.events import Guess, Report
 from sim.inference.bayes import read_only
@@ -66,18 +66,21 @@ class SmoothingAttack:
         distance: Distance,
         all_outputs: bool = False,
         with_posterior: bool = False,
+        ignores_memory: bool = False,
     ) -> None:
         self._belief_of = belief_of
         self._distance = distance
         self._lags = sorted(set(hindsight.lags))
         self._final = hindsight.final
         self._with_posterior = with_posterior
+        self._ignores_memory = ignores_memory
         self._users: dict[str, _Past] = {}
         self._online = OptimalAttack(
             belief_of=self._belief,
             distance=distance,
             all_outputs=all_outputs,
             with_posterior=True,
+            ignores_memory=True,
         )
 
     @property
@@ -89,6 +92,8 @@ class SmoothingAttack:
         """Process one report; estimate the cell of the user now and at the queries `lags` before."""
         user = self._users.get(report.user)
         if user is None:
+            if not self._ignores_memory:
+                require_no_memory(report)
             user = self._users[report.user] = _Past(self._belief_of(report.user))
         link, fallbacks = user.belief.link(report.time_s), user.belief.fallbacks
         guess = self._online.observe(report)
@@ -139,18 +144,21 @@ class PathAttack:
         belief_of: Callable[[str], Chained],
         all_outputs: bool = False,
         with_posterior: bool = False,
+        ignores_memory: bool = False,
     ) -> None:
         self._belief_of = belief_of
         self._lags = sorted(set(hindsight.lags))
         self._final = hindsight.final
         self._all_outputs = all_outputs
         self._with_posterior = with_posterior
+        self._ignores_memory = ignores_memory
         self._users: dict[str, _Path] = {}
 
     @property
     def fallbacks(self) -> int:
         """The number of reports without mass under a belief."""
-        return sum(user.belief.fallbacks for user in self._users.values())
+        impossible = [user.new_secrets.impossible for user in self._users.values() if user.new_secrets is not None]
+        return sum(impossible) + sum(user.belief.fallbacks for user in self._users.values())
 
     def observe(self, report: Report) -> Guess:
         """Process one report; estimate the cell of the user, now and at some earlier queries, by the best path."""
@@ -159,11 +167,18 @@ class PathAttack:
             raise HiddenChannel(report)
         user = self._users.get(name)
         if user is None:
+            if not self._ignores_memory:
+                require_no_memory(report)
             user = self._users[name] = _Path(self._belief_of(name))
+            if ChannelCapabilities.hidden_state.of(channel) is not None:
+                user.new_secrets = NewSecrets()
         scores, before = user.extended(time_s)
         listed = self._all_outputs and not ChannelCapabilities.countless.of(channel)
         by_output = _likeliest_by_output(user.belief, time_s, channel, scores) if listed else None
-        likelihood = channel.likelihood(output)
+        if user.new_secrets is None:
+            likelihood = channel.likelihood(output)
+        else:
+            likelihood = user.new_secrets.likelihood(report, user.belief.prior(time_s), None)
         fallbacks = user.belief.fallbacks
         posterior = user.belief.observe(time_s, likelihood)
         if user.belief.fallbacks > fallbacks:
@@ -196,10 +211,12 @@ class _Past:
 class _Path:
     """The most likely path of one user to each cell, and the best of them."""
 
-    __slots__ = ("_came_from", "_closed", "_scores", "belief", "cell", "indices")
+    __slots__ = ("_came_from", "_closed", "_scores", "belief", "cell", "indices", "new_secrets")
 
     def __init__(self, belief: Chained) -> None:
         self.belief = belief
+        self.new_secrets: NewSecrets | None = None
+        """Likelihoods of a mechanism with hidden state, whose memory the attack ignores."""
         self.cell = -1
         """Last cell of the best path."""
         self.indices: list[int] = []

@@ -113,6 +113,7 @@ class IdentificationAttack:
             distance=distance,
             all_outputs=all_outputs,
             with_posterior=with_posterior,
+            ignores_memory=True,
         )
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from sim.interfaces import (
     ChannelCapabilities,
     FloatArray,
     IntArray,
+    StateTracker,
     observe_output,
 )
 from sim.lppm.estimates import estimates_from
@@ -38,8 +39,11 @@ class OptimalAttack:
     With a `FixedProfile` of the test queries this is the optimal sporadic attack of the paper, with a `MarkovFilter`
     its optimal Markov attack (Oya et al. 2019, Sect. V). The attack knows the mechanism by the channel in each report.
 
+    Reports of a mechanism with hidden state are not independent given the cells. The attack tracks the pair (cell,
+    state) of each user, unless it `ignores_memory` and takes each report as one with a new secret.
+
     With `all_outputs`, guesses also carry the estimate for every possible output, which expected metrics need, unless
-    the outputs are too many to list. With `with_posterior`, guesses carry the posterior.
+    the outputs are too many to list or depend on a hidden state. With `with_posterior`, guesses carry the posterior.
     """
 
     def __init__(
@@ -49,8 +53,10 @@ class OptimalAttack:
         distance: Distance,
         all_outputs: bool = False,
         with_posterior: bool = False,
+        ignores_memory: bool = False,
     ) -> None:
         self._belief_of = belief_of
+        self._ignores_memory = ignores_memory
         self._distance = distance
         self._all_outputs = all_outputs
         self._with_posterior = with_posterior
@@ -60,7 +66,9 @@ class OptimalAttack:
     @property
     def fallbacks(self) -> int:
         """The number of reports without mass under a belief."""
-        return self._fallbacks + sum(int(BeliefCapabilities.fallbacks.of(user.belief)) for user in self._users.values())
+        forgetful = [user.tracker for user in self._users.values() if isinstance(user.tracker, NewSecrets)]
+        missing = self._fallbacks + sum(tracker.impossible for tracker in forgetful)
+        return missing + sum(int(BeliefCapabilities.fallbacks.of(user.belief)) for user in self._users.values())
 
     def observe(self, report: Report) -> Guess:
         """Process one report and estimate the cell of the user."""
@@ -69,7 +77,9 @@ class OptimalAttack:
             raise HiddenChannel(report)
         user = self._users.get(name)
         if user is None:
-            user = self._users[name] = _Target(self._belief_of(name))
+            user = self._users[name] = _Target(self._belief_of(name), self._tracker(channel))
+        if user.tracker is not None:
+            return self._tracked(user, user.tracker, report)
         posterior = None
         if not user.fixed:
             listed = self._all_outputs and not _is_countless(channel)
@@ -90,6 +100,23 @@ class OptimalAttack:
             return Guess(name, index, estimate, None, in_guess)
         by_output = estimates[0]
         return Guess(name, index, by_output.item(output), by_output if self._all_outputs else None, in_guess)
+
+    def _tracker(self, channel: Channel) -> StateTracker | None:
+        """Return a new tracker of the hidden state of a channel, None without one."""
+        hidden = ChannelCapabilities.hidden_state.of(channel)
+        if hidden is None:
+            return None
+        return NewSecrets() if self._ignores_memory else hidden.tracker()
+
+    def _tracked(self, user: _Target, tracker: StateTracker, report: Report) -> Guess:
+        """Process a report of a mechanism with hidden state."""
+        name, index, time_s, _, _ = report
+        link = user.link
+        likelihood = tracker.likelihood(report, user.belief.prior(time_s), None if link is None else link(time_s))
+        posterior = user.belief.observe(time_s, likelihood)
+        tracker.condition(posterior)
+        in_guess = posterior if self._with_posterior else None
+        return Guess(name, index, self._distance.best_cell(posterior), None, in_guess)
 
     def _cached_estimates(self, user: _Target, time_s: int, channel: Channel) -> _Estimates | None:
         """Return the estimates under a fixed belief, computed when a channel is seen twice or all are needed."""
@@ -141,12 +168,59 @@ class HiddenChannel(UserError):
         )
 
 
+class HiddenMemory(UserError):
+    """A report of a mechanism with a secret, for an attack that cannot track it."""
+
+    code = "hidden-memory"
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(
+            f"the outputs of the mechanism of {report.user} depend on a secret, and this attack cannot track it: "
+            "attacks with `hindsight` or `decides: path` need `ignores_memory: true`, with which they take each report "
+            "as one with a new secret"
+        )
+
+
+def require_no_memory(report: Report) -> None:
+    """Raise `HiddenMemory` for a report of a mechanism with hidden state."""
+    if report.channel is not None and ChannelCapabilities.hidden_state.of(report.channel) is not None:
+        raise HiddenMemory(report)
+
+
+class NewSecrets:
+    """The tracker of an adversary who takes each report as one with a new secret.
+
+    A report that is then impossible, such as an old answer of another channel, carries no information.
+    """
+
+    def __init__(self) -> None:
+        self.impossible = 0
+        """Number of impossible reports so far."""
+
+    def likelihood(self, report: Report, prior: FloatArray, link: Any) -> FloatArray:  # noqa: ARG002
+        """Return f(z | .) of a new secret."""
+        assert report.channel is not None
+        likelihood = report.channel.likelihood(report.output)
+        if likelihood.any():
+            return likelihood
+        self.impossible += 1
+        return np.ones_like(likelihood)
+
+    def condition(self, posterior: FloatArray) -> None:
+        """Do nothing."""
+
+
 class _Target:
-    """The belief about one user and, if it is fixed, the cached estimates for one channel."""
+    """The belief about one user and, if it is fixed, the cached estimates for one channel.
 
-    __slots__ = ("belief", "channel", "estimates", "fallback", "fixed")
+    If the channel has a hidden state, there is a tracker of it.
+    """
 
-    def __init__(self, belief: Belief) -> None:
+    __slots__ = ("belief", "channel", "estimates", "fallback", "fixed", "link", "tracker")
+
+    def __init__(self, belief: Belief, tracker: StateTracker | None) -> None:
+        self.tracker = tracker
+        self.link = BeliefCapabilities.link.of(belief)
         self.belief = belief
         self.fixed = bool(BeliefCapabilities.fixed.of(belief))
         self.channel: Channel | None = None

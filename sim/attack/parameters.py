@@ -20,6 +20,9 @@ from sim.mobility.statistics import Statistics
 from sim.world import World
 
 Knowledge = Literal["test", "whole_test", "training"]
+Memory = Literal["tracked", "approximated", "ignored", "unsupported", "unused"]
+"""How an attack treats the secret of a mechanism: tracked jointly with the cell; tracked as independent of the cell
+given past reports; ignored, as if drawn anew in every query; unsupported; or unused, since no channel is needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +64,11 @@ class AttackParameters(Parameters):
     def needs_channel(self) -> bool:
         """Whether the attack requires the channel of each report, which mechanisms of the full type do not release."""
         return True
+
+    @property
+    def memory(self) -> Memory:
+        """How the attack treats the secret of a mechanism with hidden state."""
+        return "ignored" if self.needs_channel else "unused"
 
     @property
     def is_memoryless(self) -> bool:

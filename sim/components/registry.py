@@ -35,6 +35,9 @@ class Parameters(Spec, ABC):
     is_custom: ClassVar[bool] = False
     """Whether the component is a custom class, whose properties are unknown until it is imported."""
 
+    is_composed: ClassVar[bool] = False
+    """Whether the parameters contain those of another component of the same family."""
+
     kind: str
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ARG002
@@ -200,12 +203,16 @@ class OneOf:
     """Function that returns the tag by which the union selects a member."""
     short: bool = True
     """Whether the kind alone may be written instead of the mapping."""
+    composed: bool = True
+    """Whether kinds that contain a component of the same family are allowed; not inside such a kind."""
 
     def union(self) -> Any:
         """Return the tagged union of all kinds as an annotation."""
-        members = tuple(Annotated[model, Tag(model.kinds()[0])] for model in registry.models(self.family))
+        models = [model for model in registry.models(self.family) if self.composed or not model.is_composed]
+        members = tuple(Annotated[model, Tag(model.kinds()[0])] for model in models)
         union: Any = Annotated[Union.__getitem__(members), Discriminator(self.tag)]
-        return Annotated[union, ShortForm()] if self.short else union
+        names = [kind for model in models for kind in model.kinds() if kind != CUSTOM]
+        return Annotated[union, ShortForm(names=tuple(names))] if self.short else union
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return handler.generate_schema(self.union())
@@ -216,15 +223,19 @@ class ShortForm:
     """Annotation that allows the value of one key instead of the mapping, in files and in the JSON schema."""
 
     key: str = "kind"
+    names: tuple[str, ...] | None = None
+    """Values of the key (default: those in the schema of the mapping)."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return no_info_before_validator_function(lambda value: as_mapping(value, self.key), handler(source))
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         full = handler(core)
-        members = [handler.resolve_ref_schema(member) for member in full.get("oneOf", [full])]
-        names = [name for member in members for name in _texts(member["properties"][self.key])]
-        return {"anyOf": [{"type": "string", "enum": names}, full]}
+        names = self.names
+        if names is None:
+            members = [handler.resolve_ref_schema(member) for member in full.get("oneOf", [full])]
+            names = tuple(name for member in members for name in _texts(member["properties"][self.key]))
+        return {"anyOf": [{"type": "string", "enum": list(names)}, full]}
 
 
 def as_mapping(value: Any, key: str = "kind") -> Any:

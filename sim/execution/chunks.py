@@ -106,7 +106,7 @@ def _run(
             lppms={user: mechanisms.of(user) for user in users},
             noise={user: stream(scenario.seed, "lppm", spec.name, user, population.replication) for user in users},
             attacks=attacks,
-            log=_log(population, scenario, list(attacks), tick),
+            log=_log(population, scenario, list(attacks), tick, expected=not mechanisms.has_memory),
         )
     proceed(population.traces, state, saver)
     without_data = {
@@ -132,15 +132,17 @@ def _run(
     return Finished(table, state.log.snapshots, notes, queries=sum(map(len, population.traces)))
 
 
-def _log(population: Population, scenario: Scenario, attacks: Sequence[str], tick: Tick | None) -> SimulationLog:
-    """Return the empty log of a simulation."""
+def _log(
+    population: Population, scenario: Scenario, attacks: Sequence[str], tick: Tick | None, *, expected: bool
+) -> SimulationLog:
+    """Return the empty log of a simulation; without `expected`, expected metrics do not apply to the mechanism."""
     world, users = population.setting.world, len(population.setting.users)
     most = snapshot_users(world.grid.n_cells, len(scenario.record.snapshots))
     return SimulationLog(
         world=world,
         traces=population.traces,
         attacks=attacks,
-        expected=scenario.records_expected,
+        expected=expected and scenario.records_expected,
         window=scenario.record.summary_window,
         shifts=[shift for life in population.lives.values() for shift in life.shifts],
         snapshot_at=frozenset(scenario.record.snapshots),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sim.errors import input_errors
 from sim.execution.notes import Notes, rows_without_data
-from sim.interfaces import LPPM, BeliefCapabilities, LPPMCapabilities
+from sim.interfaces import LPPM, BeliefCapabilities, DesignCapabilities, LPPMCapabilities
 from sim.lppm.mechanism import Mechanism
 from sim.lppm.outputs import output_space
 from sim.scenario.lppms import LPPMSpec
@@ -24,6 +24,8 @@ class Mechanisms:
             self._design = spec.design.build(self._world)
         self.space = output_space(self._design, self._world.grid.n_cells)
         """Output space of the design."""
+        self.has_memory = DesignCapabilities.hidden_state.of(self._design) is not None
+        """Whether outputs depend on a secret."""
         self._knowledge = population.knowledge(spec.training)
         self._shared: dict[int, Mechanism] = {}
 

@@ -20,8 +20,11 @@ def exact_epsilon_per_km(channel: Channel, distance: Distance) -> float:
     This is the geo-indistinguishability of Andrés et al. 2013, computed in O(n^3). It is infinite if some output has
     probability 0 (or one that underflows to 0) from some cells only, or if cells at distance 0 have different rows. A
     channel with too many outputs to enumerate states its epsilon as `epsilon_in_per_km(distance)` or
-    `epsilon_per_km`; without either it has no guarantee.
+    `epsilon_per_km`; without either it has no guarantee. Nor has a channel with a hidden state: its reports are not
+    independent given the cells, so that guarantees of single reports do not add up.
     """
+    if ChannelCapabilities.hidden_state.of(channel) is not None:
+        return math.inf
     if ChannelCapabilities.countless.of(channel):
         epsilon_in_per_km = ChannelCapabilities.epsilon_in_per_km.of(channel)
         if epsilon_in_per_km is None:

@@ -83,12 +83,17 @@ class Mechanism:
         return None if self.hidden_state is None else self._draw
 
     def observe(self, report: Report) -> None:
-        """Update the belief with the likelihood of a report under its channel; add it to the releases."""
+        """Update the belief with the likelihood of a report under its channel; add it to the releases.
+
+        A belief learns from the reports of a mechanism with hidden state as if each had a new secret.
+        """
         if self._releases is not None:
             self._releases.append(Release(report.time_s, report.output))
             self._n_released += 1
         if self._learns and not self.learns_from_cells:
             assert report.channel is not None
+            if self.hidden_state is not None and not report.channel.likelihood(report.output).any():
+                return  # an old answer that is impossible as a new one
             observe_output(self.belief, report.time_s, report.channel, report.output)
             self._forget_channel()
 

@@ -68,6 +68,21 @@ class DesignParameters(Parameters):
         return False
 
     @property
+    def has_memory(self) -> bool:
+        """Whether outputs depend on a secret of the mechanism: `DesignCapabilities.hidden_state` of the design."""
+        return False
+
+    @property
+    def approximation(self) -> str:
+        """Approximation that adversaries make who track the secret, as the end of a sentence; empty if exact."""
+        return ""
+
+    @property
+    def sees_past(self) -> bool:
+        """Whether the channel depends on the time or past releases: `DesignCapabilities.channel_at` of the design."""
+        return False
+
+    @property
     def budget_km(self) -> float | None:
         """Expected loss in km that the design is calibrated to; None without a budget."""
         return None

@@ -26,8 +26,9 @@ MOST_CELLS = 3_000
 class Theory(NamedTuple):
     """Exact metrics of a channel under a prior.
 
-    A field is None if there are too many outputs or cells to enumerate, or if it was not requested. d_Q and d_P are the
-    quality and the privacy distance of the world.
+    A field is None if there are too many outputs or cells to enumerate, if outputs depend on a hidden state (except for
+    the loss, which is that with a new secret), or if it was not requested. d_Q and d_P are the quality and the privacy
+    distance of the world.
     """
 
     quality_loss_km: float | None
@@ -58,6 +59,8 @@ def theory(
     (0.25, 0.25)
     """
     epsilon = None if epsilon_in is None else exact_epsilon_per_km(channel, epsilon_in)
+    if ChannelCapabilities.hidden_state.of(channel) is not None:  # other metrics would be those of a single report
+        return Theory(expected_loss_km(channel, prior, quality), epsilon_per_km=epsilon)
     if not has_own_outputs(channel) and prior.size > MOST_CELLS:
         inner = channel.other if isinstance(channel, MixChannel) else channel
         unlisted = isinstance(inner, PlanarRemappedChannel)  # its loss needs all outputs

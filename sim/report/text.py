@@ -149,6 +149,7 @@ def run(study: Study) -> Markup:
             *sentences.repetitions(manifest),
             *sentences.detected_changes(manifest),
             *sentences.hidden_channels(manifest.scenario),
+            *sentences.memories(manifest.scenario),
             *_failures(manifest),
         ]
         parts.append(bulleted(notes, "notes"))

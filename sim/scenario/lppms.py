@@ -81,9 +81,14 @@ class LPPMSpec(Spec):
         return self.learns_from == "cells"
 
     @property
+    def has_memory(self) -> bool:
+        """Whether outputs depend on a secret of the mechanism; False for custom components, where this is unknown."""
+        return self.design.has_memory
+
+    @property
     def is_memoryless(self) -> bool:
         """Whether the channel never changes; False for custom components, where this is unknown."""
-        if self.belief.is_custom or self.design.is_custom:
+        if self.belief.is_custom or self.design.is_custom or self.design.has_memory or self.design.sees_past:
             return False
         return self.belief.memoryless or not self.design.uses_prior
 

@@ -34,7 +34,7 @@ MOST_POINTS = 10_000
 
 _LEFT_OUT: dict[str, dict[str, Any]] = {
     "lppms": {"learns_from": "reports"},
-    "attacks": {"decides": "optimal", "hindsight": None, "assumes": None},
+    "attacks": {"decides": "optimal", "hindsight": None, "assumes": None, "ignores_memory": False},
     "record": {"posterior": False, "epsilon": "none"},
 }
 """Values that the canonical form omits, so that scenarios written before these keys existed keep their digest."""
@@ -200,8 +200,15 @@ class Scenario(Spec):
         return name is not None and self.training[name].by_user
 
     def attacks_on(self, lppm: LPPMSpec) -> list[AttackParameters]:
-        """Return the attacks that apply to an LPPM: all, or for the full type those that need no channel."""
-        return [attack for attack in self.attacks if not (lppm.full and attack.needs_channel)]
+        """Return the attacks that apply to an LPPM.
+
+        These are all, but for the full type those that need no channel, and with a secret those that can treat it.
+        """
+        return [
+            attack
+            for attack in self.attacks
+            if not (lppm.full and attack.needs_channel) and not (lppm.has_memory and attack.memory == "unsupported")
+        ]
 
     @property
     def records_expected(self) -> bool:
