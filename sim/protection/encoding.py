@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,8 @@ from sim.errors import InputError
 def encode(value: Any) -> Any:
     """Return a value as JSON: numbers, text, bytes, tuples, lists, mappings, arrays, in any nesting.
 
+    A named tuple becomes one of another class with the same fields, so that no class is imported when it is decoded.
+
     >>> decode(encode({3: (1, 0.1, None), "a": [True]}))
     {3: (1, 0.1, None), 'a': [True]}
     """
@@ -23,6 +26,8 @@ def encode(value: Any) -> Any:
         return value
     if kind is list:
         return [encode(item) for item in value]
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {"named": [[name, encode(item)] for name, item in value._asdict().items()]}
     if isinstance(value, np.generic):
         return {"scalar": encode_array(np.asarray(value))}
     if kind in _ENCODE and (kind is not np.ndarray or value.dtype.kind in "biuf"):
@@ -61,6 +66,10 @@ def decode_array(data: Any) -> NDArray[Any]:
     return array.astype(array.dtype.newbyteorder("=")).reshape(data["shape"])
 
 
+def _named(fields: list[list[Any]]) -> Any:
+    return namedtuple("Secret", [name for name, _ in fields])(*(decode(item) for _, item in fields))  # type: ignore[misc]
+
+
 _PLAIN = (type(None), bool, int, str)
 _ENCODE: dict[type, tuple[str, Callable[[Any], Any]]] = {
     float: ("float", float.hex),
@@ -72,6 +81,7 @@ _ENCODE: dict[type, tuple[str, Callable[[Any], Any]]] = {
 _DECODE: dict[str, Callable[[Any], Any]] = {
     "float": float.fromhex,
     "tuple": lambda content: tuple(decode(item) for item in content),
+    "named": _named,
     "dict": lambda content: {decode(key): decode(item) for key, item in content},
     "bytes": base64.b64decode,
     "scalar": lambda content: decode_array(content)[()],

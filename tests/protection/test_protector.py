@@ -10,13 +10,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import sim
 from sim.protection import journal
+from sim.protection.encoding import decode, encode
 from sim.protection.protector import Protector
 from sim.storage.errors import RunError
 from tests.protection.streams import QUERIES, REGION, answers, begin, in_killed_process, positions
@@ -32,6 +33,11 @@ BELIEFS = [
     {"kind": "PEB-Exp", "belief": {"forget": {"half_life_days": 0.5}}},
     {"kind": "PEB-Exp", "belief": {"regularise": "cross_validated"}},
     {"belief": "home", "design": "exponential"},
+    "ConstantOffset",
+    "DailyOffset",
+    {"kind": "DriftingOffset", "design": {"time_constant_h": 2.0}},
+    {"belief": "fixed_profile", "design": {"kind": "memoised", "inner": "exponential"}},
+    {"belief": "estimated_profile", "design": {"kind": "memoised", "inner": {"kind": "exponential"}}},
 ]
 """One mechanism with each way of learning."""
 
@@ -316,3 +322,52 @@ def test_process_that_forks_cannot_write(tmp_path: Path) -> None:
 def _ignore_errors(protector: Protector) -> None:
     with pytest.raises(RunError):
         protector.report(*positions()[1])
+
+
+class _Named(NamedTuple):
+    value: Any
+    other: Any
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        [True, -3, "é\n", 0.1, 1e-320, float("inf")],
+        {3: (1, [2.5]), (1, 2): {}, "a": b"\0\xff"},
+        _Named(1, _Named("b", (2,))),
+        np.float64(0.1),
+        np.uint8(3),
+    ],
+    ids=str,
+)
+def test_secrets_are_stored_exactly(value: Any) -> None:
+    restored = decode(json.loads(json.dumps(encode(value), allow_nan=False)))
+    assert restored == value
+    assert repr(restored).replace("Secret", "_Named") == repr(value)
+
+
+def test_arrays_of_secrets_are_stored_exactly() -> None:
+    for array in (np.arange(6.0).reshape(2, 3) / 7, np.array([True]), np.zeros((0, 2), dtype=np.int32)):
+        restored = decode(json.loads(json.dumps(encode({"a": array}))))["a"]
+        np.testing.assert_array_equal(restored, array)
+        assert (restored.dtype, restored.shape) == (array.dtype, array.shape)
+    for value in (object(), {1, 2}, np.array([object()]), np.array(["a"])):
+        with raises_code(sim.InputError, "secret-not-stored"):
+            encode([value])
+
+
+def test_memoised_answers_survive_a_restart(tmp_path: Path) -> None:
+    """Without a seed: the second visit of a place gets the answer of the first one, also from another process."""
+    lppm = {"belief": "fixed_profile", "design": {"kind": "memoised", "inner": "exponential"}}
+    visits = [(number, 37.601 + 0.01 * (number % 4), -122.49) for number in range(12)]
+    outputs = []
+    for visit in visits:
+        with begin(tmp_path / "s", lppm, seed=None) as protector:
+            outputs.append(protector.report(*visit).output)
+    assert outputs[:4] * 3 == outputs
+
+
+def test_mechanism_with_secret_is_not_exported() -> None:
+    with raises_code(sim.InputError, "mechanism-has-secret"):
+        sim.export_mechanism("ConstantOffset", world=REGION)
