@@ -67,7 +67,7 @@ def decode_array(data: Any) -> NDArray[Any]:
 
 
 def _named(fields: list[list[Any]]) -> Any:
-    return namedtuple("Secret", [name for name, _ in fields])(*(decode(item) for _, item in fields))  # type: ignore[misc]
+    return namedtuple("Secret", [name for name, _ in fields])(*(decode(item) for _, item in fields))
 
 
 _PLAIN = (type(None), bool, int, str)

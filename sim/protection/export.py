@@ -151,10 +151,13 @@ def _vectors(table: Table, channel: Channel, grid: Grid) -> dict[str, Any]:
 
 
 def _positions(grid: Grid, rng: Generator) -> list[list[float]]:
-    """Return random positions in and around the region, and its corners, with their cells, -1 outside."""
+    """Return positions in and around the region, half of them at borders of cells, with their cells, -1 outside."""
     x_km = rng.uniform(-0.1, 1.1, _POSITIONS) * grid.width_km
     y_km = rng.uniform(-0.1, 1.1, _POSITIONS) * grid.height_km
-    x_km[:4], y_km[:4] = np.array([0, 0, 1, 1]) * grid.width_km, np.array([0, 1, 0, 1]) * grid.height_km
+    half = _POSITIONS // 2
+    x_km[:half] = rng.integers(grid.cols + 1, size=half) * grid.width_km / grid.cols
+    y_km[:half] = rng.integers(grid.rows + 1, size=half) * grid.height_km / grid.rows
+    x_km[half], y_km[half] = -BORDER_KM / 2, grid.height_km / 2
     lat, lon = grid.to_degrees(x_km, y_km)
     return [list(row) for row in zip(lat.tolist(), lon.tolist(), grid.cell_of(lat, lon).tolist(), strict=True)]
 
