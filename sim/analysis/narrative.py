@@ -223,7 +223,7 @@ def _on_memory(lppm: LPPMSpec, scenario: Scenario) -> Iterator[str]:
     tracking = [attack.name for attack in scenario.attacks if attack.memory in ("tracked", "approximated")]
     if tracking and (approximation := lppm.design.approximation):
         yield f"each of {listing(tracking, 'and')} {approximation}"
-    yield "there are no expected metrics and no epsilon, since reports are not independent given the cells"
+    yield "expected metrics and epsilon do not apply, since reports are not independent given the cells"
     if not lppm.belief.memoryless:
         skipped = "skips those that are then impossible"
         yield f"the belief of the mechanism learns from its reports as if each had a new secret, and {skipped}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
-from sim.events import Guess, Report
+from sim.events import Guess, Release, Report
 from sim.interfaces import (
     Attack,
     AttackCapabilities,
@@ -14,11 +16,16 @@ from sim.interfaces import (
     Channel,
     ChannelCapabilities,
     Design,
+    DesignCapabilities,
     FloatArray,
     Generator,
+    HiddenState,
     IntArray,
+    StateTracker,
+    channel_of,
 )
 from sim.lppm.channels.matrix import MatrixChannel
+from sim.lppm.mechanism import releases_of
 
 
 class AssumingAttack:
@@ -39,6 +46,8 @@ class AssumingAttack:
         self._design = design
         self._readable = readable
         self._assumed: dict[str, tuple[FloatArray, _Assumed]] = {}
+        self._releases: dict[str, deque[Release]] = {}
+        """Releases of each user, if the design depends on them."""
         self._impossible = 0
 
     @property
@@ -53,12 +62,21 @@ class AssumingAttack:
             self._impossible += 1
             guess = self._attack.observe(report._replace(output=0, channel=self._uninformative(prior.size)))
             return guess._replace(estimate_by_output=None)
+        assumed = self._of(report, prior)
+        self._impossible += not assumed.allows(report.output)
+        return self._attack.observe(report._replace(channel=assumed))
+
+    def _of(self, report: Report, prior: FloatArray) -> _Assumed:
+        """Return the channel that the design would have for this report, after the releases of the user so far."""
+        if DesignCapabilities.channel_at.of(self._design) is not None:
+            releases = self._releases.setdefault(report.user, releases_of(self._design))
+            assumed = _Assumed(channel_of(self._design, prior, report.time_s, tuple(releases)))
+            releases.append(Release(report.time_s, report.output))
+            return assumed
         cached = self._assumed.get(report.user)
         if cached is None or cached[0] is not prior:
             cached = self._assumed[report.user] = prior, _Assumed(self._design(prior))
-        assumed = cached[1]
-        self._impossible += not assumed.allows(report.output)
-        return self._attack.observe(report._replace(channel=assumed))
+        return cached[1]
 
     @staticmethod
     def _uninformative(n_cells: int) -> Channel:
@@ -70,6 +88,45 @@ class AssumingAttack:
         return AttackCapabilities.conclude.of(self._attack)()
 
 
+class _AssumedState:
+    """A hidden state whose trackers treat impossible outputs as uninformative."""
+
+    def __init__(self, hidden_state: HiddenState) -> None:
+        self._hidden_state = hidden_state
+
+    @property
+    def approximation(self) -> str:
+        """The approximation of the trackers."""
+        return self._hidden_state.approximation
+
+    def draw(self, secret: Any, channel: Channel, time_s: int, cell: int, rng: Generator) -> tuple[int, Any]:
+        """Draw an output from the channel."""
+        return self._hidden_state.draw(secret, channel, time_s, cell, rng)
+
+    def tracker(self) -> _AssumedTracker:
+        """Return a new tracker."""
+        return _AssumedTracker(self._hidden_state.tracker())
+
+
+class _AssumedTracker:
+    """A tracker with the likelihood of impossible outputs replaced by ones."""
+
+    def __init__(self, tracker: StateTracker) -> None:
+        self._tracker = tracker
+        self._informed = False
+
+    def likelihood(self, report: Report, prior: FloatArray, link: Any) -> FloatArray:
+        """Return the likelihood, or ones for an impossible output."""
+        likelihood = self._tracker.likelihood(report, prior, link)
+        self._informed = bool(likelihood.any())
+        return likelihood if self._informed else np.ones_like(likelihood)
+
+    def condition(self, posterior: FloatArray) -> None:
+        """Continue from the posterior, unless the output was uninformative."""
+        if self._informed:
+            self._tracker.condition(posterior)
+
+
 class _Assumed:
     """A channel with the likelihood of impossible outputs replaced by ones, which are uninformative."""
 
@@ -77,6 +134,8 @@ class _Assumed:
         self._channel = channel
         self.n_outputs = channel.n_outputs
         self.countless = bool(ChannelCapabilities.countless.of(channel))
+        hidden_state = ChannelCapabilities.hidden_state.of(channel)
+        self.hidden_state = None if hidden_state is None else _AssumedState(hidden_state)
 
     def allows(self, output: int) -> bool:
         """Return whether the output is possible in any cell."""

@@ -22,7 +22,7 @@ from sim.world import World
 Knowledge = Literal["test", "whole_test", "training"]
 Memory = Literal["tracked", "approximated", "ignored", "unsupported", "unused"]
 """How an attack treats the secret of a mechanism: tracked jointly with the cell; tracked as independent of the cell
-given past reports; ignored, as if drawn anew in every query; unsupported; or unused, since no channel is needed."""
+given past reports; ignored, as if new in every query; unsupported; or unused, since no channel is needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,17 @@ from sim.checks.design import (
     design_gives_probabilities,
     design_is_consistent,
     design_is_pure,
+    design_keeps_its_secret,
     design_outputs_are_valid,
     design_samples_match_rows,
+    design_sees_time_and_releases,
+)
+from sim.checks.lppm import (
+    lppm_can_be_pickled,
+    lppm_capabilities_are_valid,
+    lppm_changes_only_by_observe,
+    lppm_gives_probabilities,
+    lppm_samples_match_rows,
 )
 from sim.checks.mobility import (
     mobility_can_change,
@@ -59,6 +68,8 @@ CHECKS: dict[str, Sequence[Check]] = {
         design_outputs_are_valid,
         design_capabilities_are_valid,
         design_is_pure,
+        design_sees_time_and_releases,
+        design_keeps_its_secret,
     ),
     "belief": (
         belief_is_a_distribution,
@@ -75,6 +86,13 @@ CHECKS: dict[str, Sequence[Check]] = {
         mobility_can_change,
     ),
     "demand": (demand_is_in_order, demand_uses_visited_cells, demand_capabilities_are_valid),
+    "lppm": (
+        lppm_gives_probabilities,
+        lppm_samples_match_rows,
+        lppm_changes_only_by_observe,
+        lppm_can_be_pickled,
+        lppm_capabilities_are_valid,
+    ),
     "attack": (attack_estimates_cells, attack_revises_earlier_queries_only, attack_counts_fallbacks),
 }
 """The checks of each family. The first line of a check's docstring is its title."""
@@ -145,12 +163,6 @@ def _check_registered(kind: str, family: str | None, settings: dict[str, Any]) -
 
 def family_of(component: type[Any], name: str) -> str:
     """Return the first family whose methods a class defines."""
-    if defined_in(component, "channel") is not None and defined_in(component, "observe") is not None:
-        raise ComponentError(
-            f"{name} defines channel and observe, like a complete LPPM, which has no checks: scenarios compose an LPPM "
-            "of a belief and a design. Check these separately; if it is an attack, add --as attack",
-            code="unsupported-family",
-        )
     for family, methods in METHODS.items():
         if all(defined_in(component, method) is not None for method in methods):
             return family

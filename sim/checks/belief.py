@@ -53,10 +53,12 @@ def belief_can_be_pickled(belief: Belief, bench: Bench) -> None:
 
 
 def belief_capabilities_are_valid(belief: Belief, bench: Bench) -> None:
-    """The optional `fixed`, `fallbacks`, `alarms`, `worst_gap` and `observe_compact` are valid."""
+    """The optional `fixed`, `fallbacks`, `alarms`, `worst_gap`, `observe_compact` and `link` are valid."""
     require_flag(BeliefCapabilities.fixed, belief)
     if require_callable(BeliefCapabilities.observe_compact, belief) is not None:
         _require_same_observation(belief, bench)
+    if require_callable(BeliefCapabilities.link, belief) is not None:
+        _require_linked_priors(belief, bench)
     fallbacks = alarms = 0
     for time_s, likelihood in bench.observations():
         belief.observe(time_s, likelihood)
@@ -77,6 +79,20 @@ def _require_same_observation(belief: Belief, bench: Bench) -> None:
         expected = one.observe(time_s, likelihood)
         same = np.allclose(observe_compact(time_s, likelihood, lambda: None), expected, atol=1e-9)
         require(same, f"the posterior of observe_compact at {time_s} s differs from that of observe")
+
+
+def _require_linked_priors(belief: Belief, bench: Bench) -> None:
+    """Require that the transitions of `link` lead from the last posterior to the prior."""
+    observed = copy.deepcopy(belief)
+    link_of, posterior = BeliefCapabilities.link.of(observed), None
+    assert link_of is not None
+    for time_s, likelihood in bench.observations():
+        link = link_of(time_s)
+        require(link is None or posterior is not None, "link must be None before the first report")
+        if link is not None and posterior is not None:
+            same = np.allclose(link.forward(posterior), observed.prior(time_s), atol=1e-9)
+            require(same, f"link({time_s}) must lead from the last posterior to the prior at this time")
+        posterior = observed.observe(time_s, likelihood)
 
 
 def belief_uses_its_fallback_priors(belief: Belief, bench: Bench) -> None:

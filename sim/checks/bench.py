@@ -58,6 +58,7 @@ class Bench:
             "demand": {},
             "belief": {"statistics": self.statistics, "restart_s": None},
             "design": {"world": self.world},
+            "lppm": {"world": self.world, "statistics": self.statistics},
             "attack": {
                 "world": self.world,
                 "statistics_of": StatisticsOf({"ann": self.statistics, "bob": self.statistics}),

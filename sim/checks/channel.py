@@ -103,16 +103,20 @@ def require_consistent(channel: Channel, n_cells: int) -> None:
 
 def require_samples(channel: Channel) -> None:
     """Require that `sample` draws outputs with the probabilities of `row`."""
-    draws = 4000
-    shares = np.bincount(drawn(channel, 5, draws), minlength=channel.n_outputs) / draws
-    row = channel.row(5)
-    require(not shares[row == 0].any(), "sample(5) drew an output with probability 0 in row(5)")
+    require_shares(drawn(channel, 5, 4000), channel.row(5), "sample(5)")
+
+
+def require_shares(outputs: list[int], row: FloatArray, name: str) -> None:
+    """Require that outputs drawn in cell 5 have the probabilities of `row`."""
+    draws = len(outputs)
+    shares = np.bincount(outputs, minlength=row.size) / draws
+    require(not shares[row == 0].any(), f"{name} drew an output with probability 0 in row(5)")
     # Five standard deviations, plus one draw for outputs with tiny probabilities.
     allowed = 5 * np.sqrt(np.maximum(row * (1 - row), 0) / draws) + 1 / draws
     worst = int(np.argmax(np.abs(shares - row) - allowed))
     require(
         bool(abs(shares[worst] - row[worst]) <= allowed[worst]),
-        f"sample(5) drew output {worst} with relative frequency {shares[worst]:.4f}, row(5) has {row[worst]:.4f}",
+        f"{name} drew output {worst} with relative frequency {shares[worst]:.4f}, row(5) has {row[worst]:.4f}",
     )
 
 

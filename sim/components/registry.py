@@ -89,8 +89,12 @@ FAMILIES = {
     )
 }
 
-METHODS = {family.name: family.methods for family in FAMILIES.values() if family.methods}
-"""Methods that a custom class of each family must define."""
+METHODS = {
+    **{family.name: family.methods for family in FAMILIES.values() if family.methods and family.name != "attack"},
+    "lppm": ("channel", "observe"),
+    "attack": FAMILIES["attack"].methods,
+}
+"""Methods that a custom class of each family must define; a complete LPPM is one too, and precedes an attack."""
 
 
 class Registry:
@@ -121,7 +125,7 @@ class Registry:
     def kinds(self, family: str) -> dict[str, type[Parameters]]:
         """Return the parameters of each kind of a family, in the order of their modules, custom classes last."""
         self._load()
-        by_kind = self._kinds[family].items()
+        by_kind = self._kinds.get(family, {}).items()
         return dict(sorted(by_kind, key=lambda item: (item[0] == CUSTOM, item[1].__module__)))
 
     def models(self, family: str) -> list[type[Parameters]]:

@@ -12,8 +12,9 @@ from sim.execution.inputs import run_digest
 from sim.execution.population_cache import PopulationCache
 from sim.execution.study import Study
 from sim.inference import kernels
-from sim.interfaces import DesignCapabilities
+from sim.interfaces import DesignCapabilities, LPPMCapabilities
 from sim.lppm import outputs
+from sim.mobility.statistics import statistics
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.plausibility import remarks
 from sim.scenario.sweep import Point
@@ -72,7 +73,7 @@ def _worlds(swept: list[Point], populations: PopulationCache) -> tuple[list[dict
         space_of_design: dict[str, Any] = {}
         for point in own_points:
             for lppm in point.scenario.lppms:
-                design = lppm.design.model_dump_json()
+                design = (lppm.design if lppm.lppm is None else lppm.lppm).model_dump_json()
                 if design not in space_of_design:
                     space_of_design[design] = _output_space(lppm, world)
                 spaces.setdefault(lppm.name, {})[point.index] = space_of_design[design]
@@ -81,6 +82,11 @@ def _worlds(swept: list[Point], populations: PopulationCache) -> tuple[list[dict
 
 def _output_space(lppm: LPPMSpec, world: World) -> Any:
     """Return the output space of an LPPM, as `sim.lppm.outputs.read` reads it."""
+    if lppm.lppm is not None:
+        with input_errors(f"lppms.{lppm.name}.lppm"):
+            complete = lppm.lppm.build(world, statistics([], n_cells=world.grid.n_cells))
+        own_space = LPPMCapabilities.space.of(complete)
+        return "cells" if own_space is None else own_space.describe()
     with input_errors(f"lppms.{lppm.name}.design"):
         design = lppm.design.build(world)
     space = DesignCapabilities.space.of(design)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, cast
 
 from sim.errors import input_errors
 from sim.execution.notes import Notes, rows_without_data
-from sim.interfaces import LPPM, BeliefCapabilities, DesignCapabilities, LPPMCapabilities
+from sim.interfaces import LPPM, BeliefCapabilities, DesignCapabilities, LPPMCapabilities, OutputSpace
 from sim.lppm.mechanism import Mechanism
-from sim.lppm.outputs import output_space
+from sim.lppm.outputs import Cells, output_space
 from sim.scenario.lppms import LPPMSpec
 from sim.simulation.population import Population
 
@@ -20,17 +21,23 @@ class Mechanisms:
         self._spec = spec
         self._restart_s = population.scenario.restart_s
         self._world = population.setting.world
-        with input_errors(f"lppms.{spec.name}.design"):
-            self._design = spec.design.build(self._world)
-        self.space = output_space(self._design, self._world.grid.n_cells)
-        """Output space of the design."""
-        self.has_memory = DesignCapabilities.hidden_state.of(self._design) is not None
-        """Whether outputs depend on a secret."""
         self._knowledge = population.knowledge(spec.training)
+        with input_errors(f"lppms.{spec.name}.{'design' if spec.lppm is None else 'lppm'}"):
+            design = self._design = spec.design.build(self._world)
+            probe = None if spec.lppm is None else self._complete(population.traces[0].user)
+        n_cells = self._world.grid.n_cells
+        space = output_space(design, n_cells) if probe is None else LPPMCapabilities.space.of(probe) or Cells(n_cells)
+        self.space: OutputSpace = space
+        """Output space of the design or the complete mechanism."""
+        hidden_state = DesignCapabilities.hidden_state if probe is None else LPPMCapabilities.hidden_state
+        self.has_memory = hidden_state.of(cast(Any, design if probe is None else probe)) is not None
+        """Whether outputs depend on a secret."""
         self._shared: dict[int, Mechanism] = {}
 
     def of(self, user: str) -> LPPM:
         """Build and return the mechanism of a user."""
+        if self._spec.lppm is not None:
+            return self._complete(user)
         statistics = self._knowledge(user)
         if id(statistics) in self._shared:
             return self._shared[id(statistics)]
@@ -39,6 +46,11 @@ class Mechanisms:
         if BeliefCapabilities.fixed.of(belief) and not mechanism.has_past:
             self._shared[id(statistics)] = mechanism
         return mechanism
+
+    def _complete(self, user: str) -> LPPM:
+        """Build a complete custom mechanism."""
+        assert self._spec.lppm is not None
+        return self._spec.lppm.build(self._world, self._knowledge(user))
 
     def notes(self, made: Mapping[str, LPPM]) -> Notes:
         """Return the notes of the users' mechanisms after the simulation."""

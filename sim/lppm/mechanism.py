@@ -46,7 +46,7 @@ class Mechanism:
         self.secret: Any = None
         """Secret of a mechanism with hidden state after the last draw; None before the first one."""
         self._channel_at = DesignCapabilities.channel_at.of(design)
-        self._releases = None if self._channel_at is None else _releases(design)
+        self._releases = None if self._channel_at is None else releases_of(design)
         self._moment: tuple[int, int] | None = None
         """Time and number of releases that the channel was designed for, if it depends on them."""
         self._n_released = 0
@@ -126,7 +126,7 @@ class Mechanism:
             self._channel = None
 
 
-def _releases(design: Design) -> deque[Release]:
+def releases_of(design: Design) -> deque[Release]:
     """Return an empty list of releases, which is bounded by the number that the design uses."""
     used = DesignCapabilities.releases_used.of(design)
     return deque(maxlen=None if math.isinf(used) else int(used))

@@ -61,6 +61,8 @@ def _duplicate_names(data: dict[str, Any]) -> Iterator[Finding]:
         first: dict[str, int] = {}
         for i, item in enumerate(_items(data.get(key))):
             name = item if isinstance(item, str) else _mapping(item).get("name", _kind(item))
+            if key == "lppms" and isinstance(name, str):
+                name = name.rpartition(":")[2]  # a complete custom mechanism is named after its class
             if not isinstance(name, str) or not name:
                 continue
             if name in first:

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, cast
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ModelWrapValidatorHandler, model_validator
+from pydantic import (
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ModelWrapValidatorHandler,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 from pydantic_core.core_schema import CoreSchema, literal_schema
 
 from sim.belief.parameters import BeliefParameters
+from sim.components.custom import Custom
 from sim.components.registry import OneOf, registry
 from sim.components.short_names import Table, allow_short_names, expand, unset_expanded
 from sim.components.spec import Name, Spec
 from sim.errors import InvalidValue
-from sim.interfaces import LearnsFrom
+from sim.interfaces import LPPM, LearnsFrom
 from sim.lppm.parameters import DesignParameters, ShortNames
+from sim.mobility.statistics import Statistics
+from sim.world import World
 
 RECOMMENDED = "PEB-MK-AMix"
 """Short name of the mechanism to use if nothing speaks for another one; docs/beyond.md has the comparison."""
@@ -58,6 +69,16 @@ class _ShortName:
         return literal_schema(list(short_names()))
 
 
+class CustomLPPM(Custom):
+    """Complete custom mechanism, imported from `module`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    def build(self, world: World, statistics: Statistics) -> LPPM:
+        """Return the mechanism of a user with these training statistics."""
+        return cast(LPPM, self.instance("lppm", world=world, statistics=statistics))
+
+
 class LPPMSpec(Spec):
     """Mechanism: a belief about the user, and a design that maps it to a channel. A short name stands for both."""
 
@@ -68,6 +89,9 @@ class LPPMSpec(Spec):
     """Belief about the user's location: the prior of the design."""
     design: Annotated[DesignParameters, OneOf("design")]
     """Design: maps the prior to the channel from which reports are drawn."""
+    lppm: CustomLPPM | None = None
+    """Complete custom mechanism, as ``{kind: "module:Class"}`` with its keys, in the place of `belief` and `design`. It
+    may also be written as the `kind` of the mechanism."""
     training: str | None = None
     """Name of the training set; default: the first one."""
     learns_from: LearnsFrom = "reports"
@@ -88,16 +112,30 @@ class LPPMSpec(Spec):
     @property
     def is_memoryless(self) -> bool:
         """Whether the channel never changes; False for custom components, where this is unknown."""
-        if self.belief.is_custom or self.design.is_custom or self.design.has_memory or self.design.sees_past:
+        if (
+            self.lppm is not None
+            or self.belief.is_custom
+            or self.design.is_custom
+            or self.design.has_memory
+            or self.design.sees_past
+        ):
             return False
         return self.belief.memoryless or not self.design.uses_prior
 
     @model_validator(mode="wrap")
     @classmethod
     def _short_name(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        spec = handler(expand(value, short_names()))
+        value = _with_complete(value)
+        complete = isinstance(value, dict) and "lppm" in value
+        spec = handler(value | _UNUSED if complete else expand(value, short_names()))
         unset_expanded(spec, value)
         return spec
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        unused = ("lppm",) if self.lppm is None else (*_UNUSED, "learns_from")
+        return {name: value for name, value in data.items() if name not in unused}
 
     @model_validator(mode="after")
     def _learns(self) -> Self:
@@ -111,4 +149,26 @@ class LPPMSpec(Spec):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return allow_short_names(handler.resolve_ref_schema(handler(core)), "belief", "design")
+        schema = allow_short_names(handler.resolve_ref_schema(handler(core)), "belief", "design")
+        schema["anyOf"].append({"required": ["name", "lppm"]})
+        return schema
+
+
+_UNUSED: dict[str, Any] = {"belief": {"kind": "fixed_profile"}, "design": {"kind": "identity"}}
+"""Placeholders of a complete mechanism, which has neither."""
+
+
+def _with_complete(value: Any) -> Any:
+    """Return the keys of a mechanism, with those of a complete custom one under `lppm`."""
+    if not isinstance(value, dict):
+        return value
+    if isinstance(value.get("kind"), str) and ":" in value["kind"]:
+        own = {key: part for key, part in value.items() if key not in ("name", "training")}
+        name = value["kind"].rpartition(":")[2]
+        value = {"name": name} | {key: part for key, part in value.items() if key not in own} | {"lppm": own}
+    excluded = [key for key in ("kind", *_UNUSED, "learns_from") if "lppm" in value and value.get(key) is not None]
+    if excluded and value["lppm"] is not None:
+        raise InvalidValue(
+            f"`lppm`, a complete mechanism, excludes `{excluded[0]}`: found both, remove one", code="exclusive-keys"
+        )
+    return {key: part for key, part in value.items() if key != "lppm" or part is not None}

@@ -9,6 +9,7 @@ import pytest
 
 from sim.belief.fixed_profile import FixedProfile
 from sim.checks.bench import Bench
+from sim.inference.transitions import DenseTransitions
 from sim.interfaces import BeliefCapabilities, FloatArray
 from tests.checks.contract import Incorrect, Make, assert_fails, capabilities, failing
 
@@ -148,6 +149,16 @@ class Complete(FallsBack):
         return self.observe(time_s, likelihood)
 
 
+class LeadsAstray:
+    """Links the first reports by none, the others by transitions that do not belong to the belief."""
+
+    def __init__(self, *, after: int = 0) -> None:
+        self.after = after
+
+    def __call__(self, time_s: int) -> DenseTransitions | None:
+        return DenseTransitions(np.roll(np.eye(12), 1, axis=1)) if time_s >= 300 * self.after else None
+
+
 def changed(**attributes: Any) -> Make:
     """Return a factory of correct, picklable beliefs with other attributes."""
 
@@ -181,6 +192,11 @@ INVALID_CAPABILITIES: dict[str, list[Incorrect]] = {
     "observe_compact": [
         (changed(observe_compact=3), invalid("`observe_compact` must be a method, got 3")),
         (ObservesOtherwise, invalid("observe_compact at 0 s differs from that of observe")),
+    ],
+    "link": [
+        (changed(link=3), invalid("`link` must be a method, got 3")),
+        (changed(link=LeadsAstray()), invalid("link must be None before the first report")),
+        (changed(link=LeadsAstray(after=1)), invalid("must lead from the last posterior to the prior")),
     ],
     "fallback_priors": [
         (

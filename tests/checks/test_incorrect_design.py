@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 from sim.checks.bench import Bench
+from sim.events import Release, Report
 from sim.inference.compact_rows import given_row
 from sim.interfaces import (
     Channel,
@@ -20,6 +22,9 @@ from sim.interfaces import (
 )
 from sim.lppm.designs.dropping import Dropping, DroppingParameters
 from sim.lppm.designs.planar_laplace import PlanarLaplace, PlanarLaplaceParameters
+from sim.lppm.hidden.clocks import Constant
+from sim.lppm.hidden.laws import disc_offsets
+from sim.lppm.hidden.secret import SecretChannel, SecretState, SecretTracker, displaced
 from sim.lppm.outputs import Cells
 from tests.checks.contract import Incorrect, Make, assert_fails, capabilities, failing, with_attributes
 
@@ -309,6 +314,123 @@ class MiscountsOutputsWithoutMass(EstimatesTheFirstCell):
         return np.where(prior > 0, np.arange(distance.n_cells), -1), 0
 
 
+class ByNight(Uniform):
+    """A correct design that sees the time and the last release."""
+
+    releases_used: float = 1
+
+    def __call__(self, prior: FloatArray) -> Channel:
+        return self.channel_at(prior, 0, ())
+
+    def channel_at(self, prior: FloatArray, time_s: int, releases: Sequence[Release]) -> Channel:
+        share = self.share(time_s, releases)
+        return PlainChannel(share * self.matrix(prior) + (1 - share) * np.eye(self.n_cells))
+
+    def share(self, time_s: int, releases: Sequence[Release]) -> float:
+        quick = bool(releases) and time_s - releases[-1].time_s < 600
+        return 0.9 if time_s % 86_400 < 21_600 else 0.3 if quick else 0.6
+
+
+class SeesMoreReleases(ByNight):
+    def share(self, time_s: int, releases: Sequence[Release]) -> float:
+        return 1 / (2 + len(releases))
+
+
+class CountsCalls(ByNight):
+    calls = 0
+
+    def share(self, time_s: int, releases: Sequence[Release]) -> float:
+        self.calls += time_s > 0
+        return 1 / (2 + self.calls)
+
+
+class AlwaysDay(ByNight):
+    def __call__(self, prior: FloatArray) -> Channel:
+        return self.channel_at(prior, 43_200, ())
+
+
+class RowsSumToLess(ByNight):
+    def channel_at(self, prior: FloatArray, time_s: int, releases: Sequence[Release]) -> Channel:
+        channel = super().channel_at(prior, time_s, releases)
+        return PlainChannel(1.001 * channel.matrix()) if releases else channel
+
+
+class Unpicklable(ByNight):
+    def __reduce__(self) -> Any:
+        raise TypeError("cannot pickle this design")
+
+
+class HasASecret:
+    """A correct design: a constant offset, with a possibly incorrect hidden state."""
+
+    state_class: type[SecretState] = SecretState
+    declares = True
+
+    def __init__(self, bench: Bench) -> None:
+        law = disc_offsets(1.0, levels=2)
+        state = self.state_class(displaced(bench.world.grid, law.displacements_km), law=law, clock=Constant())
+        self.channel = SecretChannel(state)
+        if self.declares:
+            self.hidden_state = state
+
+    def __call__(self, prior: FloatArray) -> Channel:
+        return self.channel
+
+
+class Undeclared(HasASecret):
+    declares = False
+
+
+class DrawsAnotherOutput(SecretState):
+    def draw(self, secret: Any, channel: Channel, time_s: int, cell: int, rng: Generator) -> tuple[int, Any]:
+        return super().draw(secret, channel, time_s, (cell + 1) % self.n_cells, rng)
+
+
+class ChangesItsSecret(SecretState):
+    def draw(self, secret: Any, channel: Channel, time_s: int, cell: int, rng: Generator) -> tuple[int, Any]:
+        calls: dict[int, int] = {} if secret is None else secret
+        calls[time_s] = cell
+        return super().draw(None, channel, time_s, cell, rng)[0], calls
+
+
+class DrawsByItself(SecretState):
+    def draw(self, secret: Any, channel: Channel, time_s: int, cell: int, rng: Generator) -> tuple[int, Any]:
+        return super().draw(secret, channel, time_s, cell, np.random.default_rng())
+
+
+class TracksNothing(SecretTracker):
+    def likelihood(self, report: Report, prior: FloatArray, link: Any) -> FloatArray:
+        return np.ones(prior.size)
+
+
+class ForgetsCells(SecretTracker):
+    def likelihood(self, report: Report, prior: FloatArray, link: Any) -> FloatArray:
+        likelihood = super().likelihood(report, prior, link)
+        return likelihood if report.index < 3 else np.zeros(prior.size)
+
+
+class WithoutTracking(SecretState):
+    def tracker(self) -> SecretTracker:
+        return TracksNothing(self)
+
+
+class WithForgetting(SecretState):
+    def tracker(self) -> SecretTracker:
+        return ForgetsCells(self)
+
+
+def secret(state_class: type[SecretState]) -> Make:
+    return with_attributes(HasASecret, state_class=state_class)
+
+
+def broken(part: str) -> dict[str, str]:
+    return {"design_keeps_its_secret": part}
+
+
+def unaware(part: str) -> dict[str, str]:
+    return {"design_sees_time_and_releases": part}
+
+
 def channels(**changes: Any) -> Make:
     """Return a factory of countless designs whose channels have other attributes."""
     return with_attributes(Places, changes=changes)
@@ -370,6 +492,24 @@ INVALID_CAPABILITIES: dict[str, list[Incorrect]] = {
         (RevealsTooFew, invalid("only_cells() must have shape (12,), got (11,)")),
         (RevealsUnknownCells, invalid("only_cells() must be in [-1, 12), got [ 3")),
     ],
+    "channel_at": [
+        (AlwaysDay, unaware("the channel of a first query at time 0")),
+        (CountsCalls, unaware("same arguments returned different channels")),
+        (RowsSumToLess, {"design_gives_probabilities": "must sum to 1"}),
+        (Unpicklable, unaware("cannot pickle this design")),
+    ],
+    "releases_used": [
+        (SeesMoreReleases, unaware("`releases_used` is 1, but the channel depends on earlier")),
+        (with_attributes(ByNight, releases_used=0.5), unaware("must be an integer in [0, inf) or infinite, got 0.5")),
+    ],
+    "hidden_state": [
+        (Undeclared, broken("must be that of its channels")),
+        (secret(DrawsAnotherOutput), broken("draw with a new secret drew")),
+        (secret(ChangesItsSecret), broken("draw changed its argument `secret`")),
+        (secret(DrawsByItself), broken("from the same random stream differ")),
+        (secret(WithoutTracking), broken("at the first query must be that of the channel")),
+        (secret(WithForgetting), broken("is 0 there at query 3")),
+    ],
     "compact_likelihood": [
         (channels(compact_likelihood=1), invalid("`compact_likelihood` must be a method, got 1")),
         (ReturnsAnotherRow, invalid("compact_likelihood(0) differs from likelihood(0)")),
@@ -377,8 +517,9 @@ INVALID_CAPABILITIES: dict[str, list[Incorrect]] = {
 }
 
 
-def test_design_with_all_capabilities_passes() -> None:
-    assert failing("design", Places) == {}
+@pytest.mark.parametrize("make", [Places, ByNight, HasASecret])
+def test_design_with_capabilities_passes(make: Make) -> None:
+    assert failing("design", make) == {}
 
 
 @pytest.mark.parametrize(("make", "problems"), [case for cases in INVALID_CAPABILITIES.values() for case in cases])

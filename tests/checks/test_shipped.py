@@ -131,7 +131,7 @@ def test_every_attack_keeps_the_contract(kind: str, expected: bool, make_scenari
 
 def test_every_family_with_custom_components_has_checks() -> None:
     open_families = {family for family, (_, by_kind) in listing().items() if "module:Class" in by_kind}
-    assert set(METHODS) == set(CHECKS) == open_families | {"attack"}
+    assert set(METHODS) == set(CHECKS) == open_families | {"attack", "lppm"}
     assert all(check.__doc__ for checks in CHECKS.values() for check in checks)
 
 

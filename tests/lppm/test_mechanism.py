@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from sim.belief.estimated_profile import EstimatedProfile, EstimatedProfileParameters
-from sim.events import Query, Report
-from sim.interfaces import LPPM, Channel, FloatArray
+from sim.events import Query, Release, Report
+from sim.interfaces import LPPM, Channel, FloatArray, LearnsFrom
 from sim.lppm.channels.hiding import identity
 from sim.lppm.designs.exponential import Exponential, ExponentialParameters
 from sim.lppm.designs.identity import Identity
@@ -177,3 +180,49 @@ def test_full_profile_is_the_histogram_of_past_cells() -> None:
 def test_unknown_learns_from_is_rejected() -> None:
     with pytest.raises(ValueError, match=r"^learns_from\b.*'reports', 'cells', 'disclosed_cells'.*'truth'$"):
         Mechanism(belief=Filter(), design=Counting(), learns_from="truth")  # type: ignore[arg-type]
+
+
+class Recording:
+    """A design that sees time and releases, and records what it receives."""
+
+    uses_prior = False
+
+    def __init__(self, releases_used: float) -> None:
+        self.releases_used = releases_used
+        self.calls: list[tuple[int, tuple[Release, ...]]] = []
+
+    def __call__(self, prior: FloatArray) -> Channel:
+        return self.channel_at(prior, 0, ())
+
+    def channel_at(self, prior: FloatArray, time_s: int, releases: Sequence[Release]) -> Channel:
+        self.calls.append((time_s, tuple(releases)))
+        return identity(6)
+
+
+@pytest.mark.parametrize("learns_from", ["reports", "cells"])
+@pytest.mark.parametrize("used", [0, 2, math.inf])
+def test_designs_with_channel_at_receive_time_and_releases(used: float, learns_from: LearnsFrom) -> None:
+    design = Recording(used)
+    belief = Filter(fixed=learns_from == "reports")
+    mechanism = Mechanism(belief=belief, design=design, learns_from=learns_from)
+    expected, releases = [], list[Release]()
+    for index, (time_s, output) in enumerate([(3, 1), (7, 4), (7, 2), (9, 0)], start=1):
+        channel = mechanism.channel(time_s)
+        assert mechanism.channel(time_s) is channel
+        past = releases if used == math.inf else releases[len(releases) - int(used) :] if used else []
+        expected.append((time_s, tuple(past)))
+        mechanism.observe(Report("ann", index, time_s, output, None if mechanism.full else channel))
+        if mechanism.learns_from_cells:
+            mechanism.remember(Query("ann", index, time_s, 5))
+        releases.append(Release(time_s, output))
+    assert design.calls == expected
+    assert mechanism.has_past
+
+
+def test_ordinary_designs_keep_no_releases() -> None:
+    mechanism = Mechanism(belief=Filter(), design=Counting())
+    channel = mechanism.channel(3)
+    mechanism.observe(Report("ann", 1, 3, 0, channel))
+    assert mechanism._releases is None
+    assert mechanism.draw is None
+    assert not mechanism.has_past

@@ -73,6 +73,9 @@ LONG_FORMS = {
             "PEB-MK": "gravity_filter",
         }.items()
     },
+    "ConstantOffset": ("fixed_profile", {"kind": "constant_offset"}),
+    "DailyOffset": ("fixed_profile", {"kind": "daily_offset"}),
+    "DriftingOffset": ("fixed_profile", {"kind": "drifting_offset"}),
     "Drop": ("fixed_profile", {"kind": "dropping"}),
     "Dummies": ("fixed_profile", {"kind": "dummies"}),
     "identity": ("fixed_profile", {"kind": "identity"}),
@@ -121,7 +124,8 @@ def test_a_short_attack_equals_its_long_form(short: str, make_scenario: MakeScen
 
 def test_the_canonical_form_omits_options_added_later(make_scenario: MakeScenario) -> None:
     """Scenarios of earlier versions keep their digest."""
-    assert not {"decides", "hindsight", "assumes"} & json.loads(make_scenario().canonical())["attacks"][0].keys()
+    added = {"decides", "hindsight", "assumes", "ignores_memory"}
+    assert not added & json.loads(make_scenario().canonical())["attacks"][0].keys()
 
 
 def test_hindsight_of_a_short_name_can_be_changed(make_scenario: MakeScenario) -> None:

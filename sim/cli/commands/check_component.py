@@ -12,7 +12,7 @@ from sim.errors import InputError
 @click.option(
     "--as",
     "family",
-    type=click.Choice(["mobility", "demand", "belief", "design", "attack"]),
+    type=click.Choice(["mobility", "demand", "belief", "design", "lppm", "attack"]),
     help="Family of the component, required if its methods do not determine it.",
 )
 @click.option(

@@ -156,6 +156,8 @@ def _is_optimal(spec: LPPMSpec) -> bool:
 
 
 def _check_design(spec: LPPMSpec, setting: Setting) -> None:
+    if spec.lppm is not None:
+        return
     with input_errors(f"lppms.{spec.name}.design"):
         spec.design.build(setting.world)
 

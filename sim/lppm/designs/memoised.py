@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Annotated, ClassVar, Literal
 
+from pydantic import Field
+
 from sim.components.registry import OneOf, component
 from sim.components.spec import Count
 from sim.errors import InvalidValue
 from sim.events import Release
 from sim.interfaces import Channel, Design, DesignCapabilities, FloatArray, channel_of
+from sim.lppm.designs.planar_laplace import PlanarLaplaceParameters
 from sim.lppm.hidden.memo import MOST_TABLES, Memo
 from sim.lppm.parameters import DesignParameters, WorldSize
 from sim.world import World
@@ -22,8 +25,8 @@ class MemoisedParameters(DesignParameters):
     is_composed: ClassVar = True
 
     kind: Literal["memoised"] = "memoised"
-    inner: Annotated[DesignParameters, OneOf("design", composed=False)]
-    """Design from which answers are drawn."""
+    inner: Annotated[DesignParameters, OneOf("design", composed=False)] = Field(default_factory=PlanarLaplaceParameters)
+    """Design from which answers are drawn (default: planar_laplace)."""
     most_tables: Count = MOST_TABLES
     """Number of tables of answers that an adversary tracks for each user. Adversaries are optimal while there are no
     more; time and memory grow with it."""
