@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, Self
 
 from sim.components.files import Place as Folders
 from sim.errors import InputError, InvalidValue
-from sim.interfaces import BeliefCapabilities
+from sim.interfaces import BeliefCapabilities, Design
 from sim.lppm.mechanism import Mechanism
 from sim.lppm.outputs import output_space
 from sim.mobility.statistics import Statistics
@@ -22,6 +22,9 @@ from sim.protection import journal
 from sim.protection.places import Place, cell_at, nearest_cell, reported_places
 from sim.protection.setup import Setup, decode_statistics, encode_statistics, versions
 from sim.protection.user import ProtectedUser
+from sim.scenario.reading.python_source import PythonSource
+from sim.scenario.reading.validation import validate
+from sim.world import World
 
 Status = Literal["reported", "nothing", "outside", "late"]
 
@@ -45,6 +48,22 @@ class Answer(NamedTuple):
     """Whether the query was answered before, and this is the stored answer."""
 
 
+class _Parts(NamedTuple):
+    setup: Setup
+    statistics: Statistics
+    world: World
+    design: Design
+
+
+def _parts(setup: Setup, statistics: Statistics, folders: Folders) -> _Parts:
+    """Build what all users share, and one belief, so that a wrong configuration fails here."""
+    setup.allow_code(folders)
+    world = setup.build_world(folders)
+    design = setup.build_design(world)
+    setup.build_belief(world, statistics)
+    return _Parts(setup, statistics, world, design)
+
+
 class Protector:
     """Protect a live stream with a mechanism. `sim.protect` opens one; close it, or use it in a ``with`` statement.
 
@@ -58,16 +77,15 @@ class Protector:
         Number of positions outside the region that were replaced by the nearest cell since then.
     """
 
-    def __init__(self, state: journal.Journal, setup: Setup, statistics: Statistics, folders: Folders) -> None:
-        setup.allow_code(folders)
-        self.setup = setup
+    def __init__(self, state: journal.Journal, parts: _Parts) -> None:
+        self.setup = parts.setup
         self.restored = len(state.records)
         self.moved = 0
         self._state = state
-        self._world = setup.build_world(folders)
-        self._design = setup.build_design(self._world)
-        self._space = output_space(self._design, self._world.grid.n_cells)
-        self._statistics = statistics
+        self._world = parts.world
+        self._design = parts.design
+        self._space = output_space(parts.design, parts.world.grid.n_cells)
+        self._statistics = parts.statistics
         self._shared: Mechanism | None = None
         self._users: dict[str, ProtectedUser] = {}
         self._history: dict[str, list[journal.Record]] = {}
@@ -83,6 +101,7 @@ class Protector:
                 f"training must have the {setup.world.grid.n_cells} cells of the grid, got {statistics.n_cells}",
                 code="wrong-shape",
             )
+        parts = _parts(setup, statistics, folders)  # before the file exists: a mechanism may be impossible to build
         where = folders.absolute()
         header = {
             "setup": setup.canonical(),
@@ -91,22 +110,18 @@ class Protector:
             "data": None if where.data is None else str(where.data),
             "versions": versions(),
         }
-        return cls._with(journal.create(path, header), setup, statistics, folders)
+        return cls(journal.create(path, header), parts)
 
     @classmethod
     def open(cls, path: Path, folders: Folders) -> Self:
         """Continue with the state of a file; `folders` grants access to custom components."""
         state = journal.open_journal(path)
-        header = state.header
-        data = None if header["data"] is None else Path(header["data"])
-        where = Folders(Path(header["folder"]), data, folders.code)
-        setup = Setup.model_validate(header["setup"])
-        return cls._with(state, setup, decode_statistics(header["training"]), where)
-
-    @classmethod
-    def _with(cls, state: journal.Journal, setup: Setup, statistics: Statistics, folders: Folders) -> Self:
         try:
-            return cls(state, setup, statistics, folders)
+            header = state.header
+            data = None if header["data"] is None else Path(header["data"])
+            where = Folders(Path(header["folder"]), data, folders.code)
+            setup = validate(Setup, PythonSource(name=str(path), data=header["setup"]))
+            return cls(state, _parts(setup, decode_statistics(header["training"]), where))
         except BaseException:
             state.close()
             raise

@@ -51,6 +51,12 @@ class Setup(Spec):
                 "allowed: san_francisco, region",
                 code="no-coordinates",
             )
+        if self.lppm.lppm is not None:
+            raise InvalidValue(
+                f"the complete mechanism {self.lppm.lppm.kind} has a state of its own, which cannot be stored: write "
+                "it as a custom design with a belief",
+                code="complete-mechanism",
+            )
         if self.lppm.learns_from != "reports":
             raise InvalidValue(
                 f"`learns_from: {self.lppm.learns_from}` is not supported for a stream: the state file would hold the "

@@ -294,6 +294,8 @@ def test_mechanisms_that_would_store_the_track_or_have_no_degrees_are_refused(tm
         begin(
             tmp_path / "s", world={"grid": {"kind": "rectangle", "rows": 2, "cols": 2, "width_km": 1, "height_km": 1}}
         )
+    with raises_code(sim.ScenarioError, "complete-mechanism"):  # never the placeholders of its belief and design
+        begin(tmp_path / "s", {"name": "mine", "lppm": {"kind": "my_module:Mine"}})
     with raises_code(sim.InputError, "missing-option"):
         sim.protect(state=tmp_path / "s")
     assert list(tmp_path.iterdir()) == []
@@ -371,3 +373,25 @@ def test_memoised_answers_survive_a_restart(tmp_path: Path) -> None:
 def test_mechanism_with_secret_is_not_exported() -> None:
     with raises_code(sim.InputError, "mechanism-has-secret"):
         sim.export_mechanism("ConstantOffset", world=REGION)
+
+
+def test_custom_design_needs_permission_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LPPM_SIM_ALLOW_CODE", raising=False)
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "protected_design.py").write_text(
+        "from sim.lppm.channels.hiding import identity\n\n\nclass Mine:\n    def __init__(self, *, world):\n"
+        "        self.world = world\n\n    def __call__(self, prior):\n        return identity(prior.size)\n"
+    )
+    lppm = {"name": "mine", "belief": "estimated_profile", "design": {"kind": "protected_design:Mine"}}
+    state = tmp_path / "s"
+    allowed: dict[str, Any] = {"allow_code": tmp_path / "code"}
+    with raises_code(sim.CodeNotAllowed, "code-not-allowed"):
+        begin(state, lppm)
+    assert not state.exists()
+    with begin(state, lppm, **allowed) as protector:
+        first = protector.report(0, 37.612, -122.49)
+    with raises_code(sim.CodeNotAllowed, "code-not-allowed"):
+        sim.protect(state=state)
+    with sim.protect(state=state, **allowed) as protector:
+        assert protector.report(0, 37.612, -122.49).place == first.place
+        assert protector.report(9, 37.612, -122.49).place == first.place
