@@ -12,11 +12,12 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import Any, NoReturn
 
 from sim.errors import InputError
-from sim.storage.atomic import atomic_file
+from sim.storage.atomic import atomic_file, writer_is_dead
 from sim.storage.errors import RunError, named_errors
 
 FORMAT = "lppm-sim protection state"
@@ -146,6 +147,10 @@ def _digest(body: bytes, last: str) -> str:
 
 def _rewritten(path: Path, content: bytes) -> int:
     """Write a journal atomically, readable by its owner only, and return a handle that appends to it."""
+    for file in path.parent.glob(f".{escape(path.name)}.*.tmp"):
+        if writer_is_dead(file.name):
+            with suppress(OSError):
+                file.unlink()
     with atomic_file(path, mode=_MODE) as file:
         file.write(content)
     with named_errors(str(path), "open"):

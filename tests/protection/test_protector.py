@@ -78,6 +78,8 @@ def test_killed_at_random_points_equals_uninterrupted_one(tmp_path: Path) -> Non
         in_killed_process(work)
     assert answers(state, "PEB-Exp", queries) == expected
     assert records(state) == records(tmp_path / "whole")
+    names = ("killed", "whole")
+    assert {file.name for file in tmp_path.iterdir()} == {*names, *(f"{name}.lock" for name in names)}
 
 
 def _kill_at(calls: int) -> None:
