@@ -147,10 +147,10 @@ def _digest(body: bytes, last: str) -> str:
 
 def _rewritten(path: Path, content: bytes) -> int:
     """Write a journal atomically, readable by its owner only, and return a handle that appends to it."""
-    for file in path.parent.glob(f".{escape(path.name)}.*.tmp"):
-        if writer_is_dead(file.name):
+    for temporary in path.parent.glob(f".{escape(path.name)}.*.tmp"):
+        if writer_is_dead(temporary.name):
             with suppress(OSError):
-                file.unlink()
+                temporary.unlink()
     with atomic_file(path, mode=_MODE) as file:
         file.write(content)
     with named_errors(str(path), "open"):
