@@ -19,7 +19,7 @@ from sim.api.parameters import (
 from sim.api.statistics import statistics_of
 from sim.belief.parameters import BeliefParameters
 from sim.components.registry import as_mapping, registry, tag_of
-from sim.errors import input_errors
+from sim.errors import InputError, input_errors
 from sim.events import Query, Report
 from sim.interfaces import Belief, Design, Generator, LearnsFrom
 from sim.lppm.mechanism import Mechanism as BaseMechanism
@@ -239,6 +239,12 @@ def _built(
     user: str,
 ) -> Mechanism:
     """Build the belief and the design, and the mechanism of both."""
+    if spec.lppm is not None:
+        raise InputError(
+            f"{ORIGIN} composes a belief and a design, got the complete mechanism {spec.lppm.kind}: construct it "
+            "with `world` and `statistics`, or name it in the `lppms` of a scenario",
+            code="complete-mechanism",
+        )
     given: dict[str, dict[str, Any]] = {
         "belief": {"statistics": statistics, "restart_s": restart_s},
         "design": {"world": world},

@@ -55,7 +55,7 @@ class Setup(Spec):
             raise InvalidValue(
                 f"the complete mechanism {self.lppm.lppm.kind} has a state of its own, which cannot be stored: write "
                 "it as a custom design with a belief",
-                code="complete-mechanism",
+                code="complete-mechanism-in-stream",
             )
         if self.lppm.learns_from != "reports":
             raise InvalidValue(

@@ -192,8 +192,7 @@ def test_function_is_rejected(module: str) -> None:
 
 
 def test_complete_lppm_is_not_checked_as_an_attack_by_default(module: str) -> None:
-    with raises_code(ComponentError, "unsupported-family"):
-        check(f"{module}:Whole")
+    assert len(check(f"{module}:Whole")) == 1 + len(CHECKS["lppm"])
     assert check(f"{module}:Whole", family="attack")[1].problem, "on request it is checked as an attack, and fails"
 
 
@@ -256,7 +255,7 @@ def test_invalid_parameters_are_reported(name: str, parameters: dict[str, Any], 
 def test_unknown_family_is_rejected_with_the_allowed_ones(module: str) -> None:
     with raises_code(ComponentError, "unknown-family") as error:
         check(f"{module}:NextDoor", family="desing")
-    assert "mobility, demand, belief, design, attack, got 'desing'" in str(error.value)
+    assert "mobility, demand, belief, design, lppm, attack, got 'desing'" in str(error.value)
 
 
 def test_scenario_of_custom_components(module: str, make_scenario: MakeScenario, tmp_path: Path) -> None:

@@ -100,6 +100,7 @@ COMPLETE = {
     "demand": "def queries(self, visits, rng): ...",
     "belief": "def prior(self, time_s): ...\n    def observe(self, time_s, likelihood): ...",
     "design": "def __call__(self, prior): ...",
+    "lppm": "def channel(self, time_s): ...\n    def observe(self, report): ...",
     "attack": "def observe(self, report): ...",
 }
 

@@ -63,6 +63,20 @@ CASES: dict[str, dict[str, Any]] = {
             for design in ("cloaking", "planar_laplace", "dummies", "optimal_quality")
         ],
     },
+    "secrets": {
+        "lppms": [
+            "DailyOffset",
+            "DriftingOffset",
+            {"name": "Memo", "belief": "estimated_profile", "design": {"kind": "memoised", "inner": "exponential"}},
+        ],
+        "attacks": [
+            "sporadic",
+            "markov",
+            "sporadic-learning",
+            {"kind": "markov", "name": "ignoring", "ignores_memory": True},
+            {"kind": "sporadic", "name": "assuming", "assumes": "drifting_offset"},
+        ],
+    },
     "compact": {
         "world": {"grid": LARGE},
         "lppms": ["PEB-Exp", "PEB-LH", "PEB-MK-Exp"],

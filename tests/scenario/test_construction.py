@@ -24,6 +24,7 @@ from sim.mobility.recorded.columns import ACCEPTED
 from sim.mobility.recorded.replay import Columns
 from sim.mobility.statistics import Statistics, statistics
 from sim.mobility.traces import Trace
+from sim.scenario.lppms import CustomLPPM
 from tests.support import MakeScenario
 
 KNOWN = [0.5, 0.25, 0, 0.25, 0]
@@ -211,6 +212,7 @@ class Own:
     def prior(self, time_s): ...
     def observe(self, *report): ...
     def __call__(self, prior): ...
+    def channel(self, time_s): ...
 """
 
 
@@ -223,9 +225,13 @@ def test_custom_components_get_the_scenario_keys_and_the_simulator_arguments(
     bench = Bench()
     settings = {"x": 3, "deep": {"a": [1]}}
     for family in METHODS:
-        model = registry.kinds(family)["module:Class"]
+        model: type[Parameters] = CustomLPPM if family == "lppm" else registry.kinds(family)["module:Class"]
         assert issubclass(model, Custom)
-        built = bench.build(model.model_validate({"kind": "own_parts:Own"} | bench.required(family) | settings))
+        chosen = model.model_validate({"kind": "own_parts:Own"} | bench.required(family) | settings)
+        if isinstance(chosen, CustomLPPM):
+            built: Any = chosen.build(bench.world, bench.statistics)
+        else:
+            built = bench.build(chosen)
         assert built.given.keys() == bench.given(family).keys() | settings.keys()
         assert {key: built.given[key] for key in settings} == settings
         assert all(built.given[key] is value for key, value in bench.given(family).items() if key == "world")

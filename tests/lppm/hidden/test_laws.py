@@ -114,7 +114,7 @@ def displaced_axes(axis: FloatArray) -> FloatArray:
 
 
 def test_tracking_converges_in_the_discretisation() -> None:
-    """Finer offsets approach the Gaussian process in the plane; the mean over its size removes effects of cell borders."""
+    """Finer offsets approach the Gaussian process in the plane; the mean over sizes removes effects of cell borders."""
     sizes_km = (0.71, 0.83, 0.97, 1.09)
     exact = [exact_likelihood(std_km) for std_km in sizes_km]
 
