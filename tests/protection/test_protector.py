@@ -296,7 +296,9 @@ def test_mechanisms_that_would_store_the_track_or_have_no_degrees_are_refused(tm
         begin(
             tmp_path / "s", world={"grid": {"kind": "rectangle", "rows": 2, "cols": 2, "width_km": 1, "height_km": 1}}
         )
-    with raises_code(sim.ScenarioError, "complete-mechanism-in-stream"):  # never the placeholders of its belief and design
+    with raises_code(
+        sim.ScenarioError, "complete-mechanism-in-stream"
+    ):  # never the placeholders of its belief and design
         begin(tmp_path / "s", {"name": "mine", "lppm": {"kind": "my_module:Mine"}})
     with raises_code(sim.InputError, "missing-option"):
         sim.protect(state=tmp_path / "s")
