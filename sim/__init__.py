@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from sim.analysis.adaptation import Adaptation as Adaptation
     from sim.api.attack import make_attack as make_attack
     from sim.api.checking import check_component as check_component
+    from sim.api.export_mechanism import export_mechanism as export_mechanism
     from sim.api.listing import list_components as list_components
     from sim.api.listing import list_parameters as list_parameters
     from sim.api.lppm import Mechanism as Mechanism
     from sim.api.lppm import make_lppm as make_lppm
+    from sim.api.protect import protect as protect
     from sim.api.result import Result as Result
     from sim.api.result import compare as compare
     from sim.api.run import run as run
@@ -51,6 +53,8 @@ if TYPE_CHECKING:
     from sim.lppm.theory import Theory as Theory
     from sim.mobility.statistics import Statistics as Statistics
     from sim.mobility.traces import Trace as Trace
+    from sim.protection.protector import Answer as Answer
+    from sim.protection.protector import Protector as Protector
     from sim.rng import stream as stream
     from sim.scenario.models import Scenario as Scenario
     from sim.scenario.reading.faults import Fault as Fault
@@ -68,8 +72,10 @@ _MODULES = {
     "sim.analysis.adaptation": ("Adaptation",),
     "sim.api.attack": ("make_attack",),
     "sim.api.checking": ("check_component",),
+    "sim.api.export_mechanism": ("export_mechanism",),
     "sim.api.listing": ("list_components", "list_parameters"),
     "sim.api.lppm": ("Mechanism", "make_lppm"),
+    "sim.api.protect": ("protect",),
     "sim.api.result": ("Result", "compare"),
     "sim.api.run": ("run",),
     "sim.api.scenario": ("make_scenario",),
@@ -87,6 +93,7 @@ _MODULES = {
     "sim.mobility.statistics": ("Statistics",),
     "sim.mobility.traces": ("Trace",),
     "sim.rng": ("stream",),
+    "sim.protection.protector": ("Answer", "Protector"),
     "sim.scenario.models": ("Scenario",),
     "sim.scenario.reading.faults": ("Fault", "ScenarioError"),
     "sim.simulation.interrupts": ("Interrupted",),
@@ -100,6 +107,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 __all__ = [
     "Adaptation",
+    "Answer",
     "Attack",
     "Belief",
     "Channel",
@@ -120,6 +128,7 @@ __all__ = [
     "Mobility",
     "OutputSpace",
     "Progress",
+    "Protector",
     "Query",
     "RemappedChannel",
     "Report",
@@ -135,6 +144,7 @@ __all__ = [
     "__version__",
     "check_component",
     "compare",
+    "export_mechanism",
     "list_components",
     "list_parameters",
     "load",
@@ -143,6 +153,7 @@ __all__ = [
     "make_scenario",
     "make_statistics",
     "make_world",
+    "protect",
     "read_traces",
     "run",
     "scenario_traces",

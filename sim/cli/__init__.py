@@ -12,10 +12,12 @@ from sim.cli.commands.check import check
 from sim.cli.commands.check_component import check_component
 from sim.cli.commands.data import data
 from sim.cli.commands.export import export
+from sim.cli.commands.export_mechanism import export_mechanism
 from sim.cli.commands.list import list_components
 from sim.cli.commands.new import new
 from sim.cli.commands.paper import paper
 from sim.cli.commands.plot import plot
+from sim.cli.commands.protect import protect
 from sim.cli.commands.report import compare, report
 from sim.cli.commands.run import run
 from sim.cli.commands.schema import schema
@@ -46,6 +48,7 @@ def main() -> None:
 
 for _command in (
     *(run, watch, check, new, list_components, schema, export, traces, summarize, adaptation, plot, report, compare),
+    *(protect, export_mechanism),
     *(check_component, status, data, paper, bench),
 ):
     main.add_command(_command)

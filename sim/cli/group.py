@@ -17,6 +17,7 @@ AFTER_INTERRUPT = {
     "adaptation": "the event log is unchanged; repeat the command to write the table and the figure",
     "plot": "the event log is unchanged; repeat the command to draw all figures",
     "report": "the event log and the last complete report are unchanged",
+    "protect": "every answer that was written is in the state; repeat the command with the lines without an answer",
     "paper": "finished studies and chunks are kept; repeat the command to resume",
 }
 """State after Ctrl-C or SIGTERM of commands that may have written files.

@@ -14,7 +14,7 @@ import click
 if TYPE_CHECKING:
     from sim.scenario.models import Scenario
 
-_ANY_FOLDER = "\0"
+ANY_FOLDER = "\0"
 """Value of ``--allow-code`` without a folder: a string that no command line can contain."""
 WORKERS = click.IntRange(1, 1024)
 
@@ -28,12 +28,12 @@ class ScenarioCommand(click.Command):
         for arg in args:
             if joined and joined[-1] == "--allow-code":
                 is_folder = Path(arg).is_dir()
-                joined[-1] = f"--allow-code={arg if is_folder else _ANY_FOLDER}"
+                joined[-1] = f"--allow-code={arg if is_folder else ANY_FOLDER}"
                 if is_folder:
                     continue
             joined.append(arg)
         if joined and joined[-1] == "--allow-code":
-            joined[-1] = f"--allow-code={_ANY_FOLDER}"
+            joined[-1] = f"--allow-code={ANY_FOLDER}"
         return super().parse_args(context, joined)
 
 
@@ -51,7 +51,7 @@ class ScenarioOptions:
         """Load the scenario without asking for permission to run its custom code."""
         from sim.storage.load import load
 
-        folders = [folder for folder in self.allow_code if folder != _ANY_FOLDER]
+        folders = [folder for folder in self.allow_code if folder != ANY_FOLDER]
         return load(
             self.path,
             settings=[*self.settings, *([] if self.seed is None else [f"seed={self.seed}"])],

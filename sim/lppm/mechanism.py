@@ -43,7 +43,8 @@ class Mechanism:
         """Whether its reports carry no channel, because the channel depends on past true cells."""
         self.hidden_state = DesignCapabilities.hidden_state.of(design)
         """Secret state on which the outputs depend, or None."""
-        self._secret: Any = None
+        self.secret: Any = None
+        """Secret of a mechanism with hidden state after the last draw; None before the first one."""
         self._channel_at = DesignCapabilities.channel_at.of(design)
         self._releases = None if self._channel_at is None else releases_of(design)
         self._moment: tuple[int, int] | None = None
@@ -117,7 +118,7 @@ class Mechanism:
     def _draw(self, query: Query, channel: Channel, rng: Generator) -> int:
         """Draw an output with the secret, and keep the new secret."""
         assert self.hidden_state is not None
-        output, self._secret = self.hidden_state.draw(self._secret, channel, query.time_s, query.cell, rng)
+        output, self.secret = self.hidden_state.draw(self.secret, channel, query.time_s, query.cell, rng)
         return output
 
     def _forget_channel(self) -> None:

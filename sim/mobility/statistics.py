@@ -56,6 +56,16 @@ class Statistics:
         return int(self._counts.sum())
 
     @property
+    def pairs(self) -> IntArray:
+        """Return the distinct transitions in ascending order, each as from * n_cells + to."""
+        return self._pairs
+
+    @property
+    def pair_counts(self) -> IntArray:
+        """Return the number of each transition of `pairs`."""
+        return self._counts
+
+    @property
     def counted(self) -> IntArray:
         """Return the number of transitions counted from each cell, shape (n_cells,)."""
         return np.bincount(self._pairs // self.n_cells, weights=self._counts, minlength=self.n_cells).astype(np.int64)

@@ -21,16 +21,18 @@ _temporary_number = itertools.count()
 
 
 @contextmanager
-def atomic_file(path: Path) -> Iterator[BinaryIO]:
+def atomic_file(path: Path, *, mode: int = 0o666) -> Iterator[BinaryIO]:
     """Open a file for writing that takes its name only when it is complete and on the disk.
 
-    The temporary name contains host and process, so that `prepare` can remove files of terminated writers.
+    The temporary name contains host and process, so that `prepare` can remove files of terminated writers. `mode` holds
+    the permissions of the file from its creation on, before the umask.
     """
     temporary = path.with_name(temporary_name(path.name))
     try:
         with named_errors(str(path), "write"):
             path.parent.mkdir(parents=True, exist_ok=True)
-            with temporary.open("xb") as file:
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+            with os.fdopen(handle, "wb") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())

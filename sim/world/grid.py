@@ -157,6 +157,11 @@ class Grid:
         lon = west + np.asarray(x_km, dtype=np.float64) / km_per_degree_east
         return lat, lon
 
+    @property
+    def km_per_degree(self) -> tuple[float, float]:
+        """Return the km per degree of latitude and of longitude."""
+        return KM_PER_DEGREE, self._projection()[2]
+
     def describe(self) -> dict[str, int | float | None]:
         """Return the manifest entry: the keyword arguments from which `Grid(**...)` restores this grid."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.init}

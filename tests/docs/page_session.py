@@ -18,8 +18,9 @@ import runpy
 import shlex
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import yaml
 
@@ -91,6 +92,10 @@ def _command(words: list[str], extra: list[str]) -> int:
         words, target = words[: words.index(">")], words[-1]
         with Path(target).open("w", encoding="utf-8") as file, contextlib.redirect_stdout(file):
             return _command(words, extra)
+    if "<" in words:
+        words, source = words[: words.index("<")], words[-1]
+        with Path(source).open(encoding="utf-8") as file, _standard_input(file):
+            return _command(words, extra)
     program, *arguments = words
     try:
         if program == "lppm-sim":
@@ -104,6 +109,16 @@ def _command(words: list[str], extra: list[str]) -> int:
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
     return 0
+
+
+@contextlib.contextmanager
+def _standard_input(file: TextIO) -> Iterator[None]:
+    """Read the standard input from a file."""
+    before, sys.stdin = sys.stdin, file
+    try:
+        yield
+    finally:
+        sys.stdin = before
 
 
 def _run_arguments(arguments: list[str], extra: list[str]) -> list[str]:

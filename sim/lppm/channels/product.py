@@ -35,6 +35,11 @@ class ProductChannel:
         self._shape = (len(rows), len(cols))
         self.n_cells = self.n_outputs = len(rows) * len(cols)
 
+    @property
+    def factors(self) -> tuple[FloatArray, FloatArray]:
+        """Return A and B."""
+        return self._rows, self._cols
+
     def sample(self, cell: int, rng: Generator) -> int:
         """Draw an output: first its row, then its column."""
         cols = self._shape[1]
