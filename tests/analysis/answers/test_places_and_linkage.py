@@ -78,9 +78,9 @@ def test_key_ties_go_to_the_first_report() -> None:
 
 def test_likelihood_by_hand() -> None:
     """Without smoothing, the matched user maximises sum_z n(z) log(0.9 p_u(z) + 0.1 p(z))."""
-    here, there = [0.0, 0.0], [1.0, 0.0]
-    first = [np.array([here, here, there]), np.array([there, there, here])]
-    second = [np.array([here, here]), np.array([here, there, there])]
+    west, east = [0.0, 0.0], [1.0, 0.0]
+    first = [np.array([west, west, east]), np.array([east, east, west])]
+    second = [np.array([west, west]), np.array([west, east, east])]
     everybody = np.array([6, 5]) / 11
     profiles = (1 - EVERYBODY) * np.array([[2, 1], [1, 2]]) / 3 + EVERYBODY * everybody
     scores = np.array([[2, 0], [1, 2]]) @ np.log(profiles).T
@@ -93,7 +93,7 @@ def test_likelihood_by_hand() -> None:
 
 
 def test_bandwidth_finds_weeks_behind_noise() -> None:
-    """Reports never repeat, so that only a smoothed profile links them; the first week alone tells the bandwidth."""
+    """Reports never repeat, so that only a smoothed profile links them; the bandwidth follows from the first week."""
     rng = np.random.default_rng(4)
     homes = rng.uniform(0, 20, (30, 2))
     weeks = [[home + rng.normal(0, 0.4, (40, 2)) for home in homes] for _ in range(2)]
