@@ -12,6 +12,9 @@ import pandas as pd
 
 from sim.analysis import metrics, ranking, smoothing_error
 from sim.analysis.adaptation import BEFORE, RECOVERED, WINDOW, Adaptation
+from sim.analysis.answers.home_exposure import Night
+from sim.analysis.answers.of_run import Answers, answers
+from sim.analysis.answers.questions import Questions
 from sim.analysis.event_log import SERIES, log_parts
 from sim.analysis.narrative import comparable
 from sim.analysis.passes import FirstPass, SecondPass
@@ -198,6 +201,36 @@ class Result:
         return with_spread(
             self.hindsight(), self._first_pass().user_smoothing_errors, smoothing_error.COLUMNS, [*SERIES, "lag"]
         )
+
+    def answers(
+        self, radii_km: Sequence[float] = (), places: Sequence[int] = (), night: Night | None = None
+    ) -> Answers:
+        """Return answers people understand: places located, homes known, users singled out and linked.
+
+        Each stands beside control attacks, which guess without any report, with the excess risk over them.
+
+        Parameters
+        ----------
+        radii_km
+            Radii in km, in (0, inf). Default: 0.1, 0.5, 0.564 (1,850 ft) and 2.
+        places
+            Numbers N of most visited places, in [1, 100]. Default: 1, 2, 3 and 5.
+        night
+            Hours at which users are at home (`sim.analysis.answers.home_exposure.Night`). Default: from 22 to 6.
+
+        Returns
+        -------
+        Answers
+            Frames ``table`` (a row per question, point, LPPM and attack) and ``home_exposure`` (homes known by day),
+            and ``notes`` on what limits them.
+
+        Raises
+        ------
+        NotApplicable
+            If the log is a summary, which has no cells: set ``record: {log: queries}``.
+        """
+        questions = Questions.of(radii_km, places, night)
+        return self._cached(f"answers {questions}", lambda: answers(self.run, questions))
 
     def shifts(self) -> pd.DataFrame:
         """Return the shifts in the behaviour of users: the name of each, the user, and the first query after it."""

@@ -26,7 +26,7 @@ def cell_size_km(grid: Grid) -> tuple[float, float]:
 
 
 def resolution_km(grid: Grid) -> float:
-    """Return the longer side of a cell: radii below it cannot be told from the cell.
+    """Return the longer side of a cell: places within a cell are not distinguished.
 
     >>> resolution_km(Grid.rectangle(rows=2, cols=10, width_km=5.0, height_km=2.0))
     1.0

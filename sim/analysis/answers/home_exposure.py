@@ -3,8 +3,9 @@
 A day runs from the start of one night to the start of the next, so that a night is not cut; day 1 has the user's first
 report. The true home is the place of most queries at night. The adversary forms an estimate of it from the estimates of
 the user's place at night: by the *median* rule, the median of the coordinates of all nights so far, which averages
-noise out; by the *latest* rule, the median of the last night, which is better for adversaries that themselves
-accumulate evidence, such as the belief `home`. A user without queries at night counts with all of them.
+noise out (of an even number the lower one, which is a cell if the estimates are); by the *latest* rule, the median of
+the last night, which is better for adversaries that themselves accumulate evidence, such as the belief `home`. A user
+without queries at night counts with all of them.
 
 The home is known from the first night on after which the estimate is within the radius, and stays within it until the
 end of the observation. That the home is known is only established by at least `STABLE_NIGHTS` nights, because even a
@@ -115,7 +116,7 @@ def home_estimates(
 
     >>> at = np.array([[0.0, 0.0], [2.0, 0.0], [4.0, 0.0]])
     >>> home_estimates(at, np.array([0, 24, 48]) * 3600, rule="median").places[:, 0].tolist()
-    [0.0, 1.0, 2.0]
+    [0.0, 0.0, 2.0]
     >>> home_estimates(at, np.array([0, 24, 48]) * 3600, rule="latest").days.tolist()
     [1, 2, 3]
     """
@@ -125,8 +126,14 @@ def home_estimates(
     days, starts = np.unique(own_days, return_index=True)
     ends = np.append(starts[1:], len(own_days))
     begins = np.zeros_like(starts) if rule == "median" else starts
-    estimates = np.array([np.median(chosen[a:b], axis=0) for a, b in zip(begins, ends, strict=True)])
+    estimates = np.array([_median(chosen[a:b]) for a, b in zip(begins, ends, strict=True)])
     return HomeEstimates(days - all_days[0] + 1, estimates.reshape(-1, 2), int(all_days[-1] - all_days[0] + 1))
+
+
+def _median(places: FloatArray) -> FloatArray:
+    """Return the lower median of each coordinate: of centres of cells again a centre of a cell."""
+    middle = (len(places) - 1) // 2
+    return np.asarray(np.partition(places, middle, axis=0)[middle])
 
 
 class KnownHome(NamedTuple):

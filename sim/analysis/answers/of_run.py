@@ -73,7 +73,7 @@ def _notes(collected: Collected, table: pd.DataFrame) -> Iterator[str]:
             "within the radius. Simulate a finer grid for these radii."
         )
     if not collected.timed:
-        yield "The visits have an order but no times, so there are no answers about homes and weeks."
+        yield "The visits have an order but no times, so questions about homes and weeks have no answer."
     elif collected.without_nights:
         yield (
             f"Users without a query at night: {collected.without_nights:,} of {collected.simulated:,} simulated users. "
@@ -84,4 +84,4 @@ def _notes(collected: Collected, table: pd.DataFrame) -> Iterator[str]:
     if collected.weeks.is_sample:
         yield f"Weeks are linked within a sample of {MOST_LINKED} users; among more users, linkage is harder."
     if collected.n_users == 1:
-        yield "With one user, there are no other users to guess from, to hide among or to be confused with."
+        yield "The run has one user: control attacks, unicity and linkage need other users."

@@ -17,11 +17,11 @@ from sim.analysis.answers.reidentified_places import found_share, random_found_s
 from sim.interfaces import FloatArray, IntArray
 
 OTHERS, HABITS, RANDOM = "others", "habits", "random"
-"""What a control attack knows: where the other users go; how often this user visits each place; nothing."""
+"""Knowledge of a control attack: where the other users go; how often this user visits each place; nothing."""
 
 
 class Truth(NamedTuple):
-    """What is true of a user, and how control attacks succeed on them."""
+    """True data of a user, and the success of control attacks on them."""
 
     cells: IntArray
     times_s: IntArray
@@ -56,7 +56,7 @@ class UsersOfWorld:
         self._random = {radius: cells_within(grid, radius) / grid.n_cells for radius in questions.radii_km}
 
     def truth(self, cells: IntArray, times_s: IntArray, fold: int) -> Truth:
-        """Return what is true of a user."""
+        """Return the true data of a user."""
         places = self._positions[cells]
         home, at_night = true_home(places, times_s, self._questions.night)
         top = top_places(places, np.ones(len(places)), max(self._questions.counts))
@@ -77,8 +77,8 @@ class UsersOfWorld:
             success[key(HOME, radius)] = np.nan if home is None else float(self._hits(own.home, home, radius))
             guesses = self._controls.places(fold, radius, max(self._questions.counts))
             for count in self._questions.counts:
-                found = found_share(own.top[:count], self._positions[guesses[:count]], radius) if guesses else np.nan
-                success[key(PLACES, radius, count)] = found
+                share = found_share(own.top[:count], self._positions[guesses[:count]], radius) if guesses else np.nan
+                success[key(PLACES, radius, count)] = share
         return success
 
     def _by_habits(self, own: Truth) -> dict[str, float]:
@@ -116,7 +116,7 @@ class UsersOfWorld:
     ) -> tuple[dict[str, float], list[KnownDay]]:
         """Return the success of an attack by question, and the day on which the home is known by radius and rule.
 
-        `reported` tells which queries have a report. The values of `REPORTS` are numbers of reports.
+        `reported` is true for queries with a report. The values of `REPORTS` are numbers of reports.
         """
         guessed = self._positions[estimates]
         apart = distances_km(own.places, guessed)

@@ -47,7 +47,7 @@ STUDENT, DELTA, SURVIVAL, WILSON = "Student", "delta method", "Kaplan-Meier", "W
 
 Row = dict[str, Any]
 ControlKinds = Mapping[Series, str]
-"""What the control attack of each series knows: that of an adversary with the same knowledge and no report."""
+"""Knowledge of the control attack of each series: that of the attack, without any report."""
 
 
 def answers_table(collected: Collected, kinds: ControlKinds) -> pd.DataFrame:

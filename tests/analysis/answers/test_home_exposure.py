@@ -57,7 +57,7 @@ def test_estimates_use_nights_so_far_only() -> None:
     places = np.array([[9.0, 9], [0, 0], [9, 9], [4, 0], [5, 3], [9, 9]])
     median = home_estimates(places, times, rule="median")
     assert median.days.tolist() == [2, 3, 4], "day 1 ends with the first night"
-    assert median.places.tolist() == [[0, 0], [2, 0], [4, 0]]
+    assert median.places.tolist() == [[0, 0], [0, 0], [4, 0]]
     assert median.last_day == 4
     assert home_estimates(places, times, rule="latest").places.tolist() == [[0, 0], [4, 0], [5, 3]]
 
