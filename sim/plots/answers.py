@@ -59,7 +59,7 @@ def home_exposure_figure(
         for (_, attack), panel in style.grid(figure, [""], attacks, columns).items():
             rows = drawn[drawn["attack"] == attack]
             for name, curve in rows.groupby("lppm", sort=False):
-                _curve(panel, curve, own[str(name)], str(name), last=float(drawn["day"].max()))
+                _curve(panel, curve, own[str(name)], str(name))
             _controls(panel, rows)
             panel.set_title(style.against(attack, full / columns))
             panel.set_ylim(-0.02, 1.02)
@@ -71,10 +71,8 @@ def home_exposure_figure(
         return style.settled(figure)
 
 
-def _curve(panel: Axes, curve: pd.DataFrame, look: Look, label: str, *, last: float) -> None:
-    end = curve.iloc[[-1]].assign(day=last) if curve["known"].iloc[-1] == 1 else curve.iloc[:0]
-    steps = pd.concat([curve, end])
-    days, known, low, high = (steps[name].to_numpy(float) for name in ("day", "known", "known_low", "known_high"))
+def _curve(panel: Axes, curve: pd.DataFrame, look: Look, label: str) -> None:
+    days, known, low, high = (curve[name].to_numpy(float) for name in ("day", "known", "known_low", "known_high"))
     drawn = {"color": look.colour, "linestyle": look.line, "marker": look.marker, "markersize": 3, "label": label}
     panel.step(days, known, where="post", markevery=max(1, len(days) // 6), **drawn)  # type: ignore[arg-type]
     panel.fill_between(days, low, high, step="post", color=look.colour, alpha=0.14, linewidth=0)

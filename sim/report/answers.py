@@ -21,8 +21,8 @@ from sim.report.study import Study
 from sim.report.tables import html_table
 from sim.storage.errors import NotApplicable
 
-MOST_SIMULATED = 5_000
-"""Largest number of users times series and replications for which a page has answers; they take a millisecond each."""
+MOST_SIMULATED = 1_000
+"""Largest number of users times series and replications for which a page has answers; they take some milliseconds each."""
 
 
 class StudyAnswers:

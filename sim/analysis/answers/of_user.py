@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,22 +120,30 @@ class UsersOfWorld:
         """
         guessed = self._positions[estimates]
         apart = distances_km(own.places, guessed)
-        cells, counts = np.unique(estimates, return_counts=True)
+        cells, first, counts = np.unique(estimates, return_index=True, return_counts=True)
+        # Ties go to the first estimated place, as for true places to the first visited one.
+        order = np.argsort(first)
+        places, weights = self._positions[cells[order]], counts[order].astype(float)
         success: dict[str, float] = {key(REPORTS): float(reported.sum())}
         known: list[KnownDay] = []
         for radius in self._questions.radii_km:
             located = within(apart, radius)
             success[key(LOCATED, radius)] = float(located.mean())
             success[key(REPORTS, radius)] = float(located[reported].sum())
-            ranked = top_places(
-                self._positions[cells], counts.astype(float), max(self._questions.counts), merge_km=radius
-            )
+            ranked = top_places(places, weights, max(self._questions.counts), merge_km=radius)
             for count in self._questions.counts:
                 success[key(PLACES, radius, count)] = found_share(own.top[:count], ranked[:count], radius)
         if self._timed:
-            for rule in RULES:
-                homes = home_estimates(guessed, own.times_s, rule=rule, night=self._questions.night)
-                for radius in self._questions.radii_km:
-                    day, is_known = day_known(homes, own.home, radius)
-                    known.append(KnownDay(radius, rule, day, is_known, homes.last_day))
+            known = [day for rule in RULES for day in self._days(own, guessed, rule)]
         return success, known
+
+    def _days(self, own: Truth, guessed: FloatArray, rule: Rule) -> Iterator[KnownDay]:
+        """Yield the day on which the home is known within each radius by a rule."""
+        options: dict[str, Any] = {"rule": rule, "night": self._questions.night}
+        homes = home_estimates(guessed, own.times_s, **options)
+        for radius in self._questions.radii_km:
+            # Of the rules, only this one depends on the radius.
+            if rule == "frequent":
+                homes = home_estimates(guessed, own.times_s, **options, radius_km=radius)
+            day, is_known = day_known(homes, own.home, radius)
+            yield KnownDay(radius, rule, day, is_known, homes.last_day)

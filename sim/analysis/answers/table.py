@@ -234,6 +234,7 @@ def home_table(collected: Collected, kinds: ControlKinds) -> pd.DataFrame:
     this day and who are still observed.
     """
     frames = []
+    last_day = max((day for days in collected.last_days.values() for day in days), default=0)
     for series, radius, rule, curve in _curves(collected):
         control, random, users = _home_controls(collected, series, radius, kinds[series])
         start = curve.at(0)
@@ -246,6 +247,9 @@ def home_table(collected: Collected, kinds: ControlKinds) -> pd.DataFrame:
                 "at_risk": np.append(users, curve.at_risk),
             }
         )
+        if curve.survival[-1] <= 0 and curve.times[-1] < last_day:
+            # A curve on which everybody has had the event does not end with the last one.
+            own = pd.concat([own, own.iloc[[-1]].assign(day=float(last_day), at_risk=0.0)], ignore_index=True)
         labels: dict[str, Any] = dict(zip(SERIES, series, strict=True)) | {"radius_km": radius, "rule": rule}
         labels |= {"control_kind": kinds[series], "control": control.value, "random": random, "users": users}
         frames.append(own.assign(**labels))

@@ -84,6 +84,26 @@ def test_a_random_estimate_does_not_become_known() -> None:
     assert np.mean(known) == pytest.approx(0.2**3, abs=0.006)
 
 
+def test_most_frequent_place_by_enumeration() -> None:
+    """Of the estimates so far, the one with the most others within the radius; the first one if tied."""
+    rng = np.random.default_rng(7)
+    places, times = rng.integers(0, 5, (30, 2)).astype(float), np.arange(30) * DAY_S
+    estimates = home_estimates(places, times, rule="frequent", radius_km=1.0).places
+    for night in range(1, 31):
+        so_far = places[:night]
+        near = [(np.hypot(*(so_far - place).T) <= 1.0).sum() for place in so_far]
+        assert estimates[night - 1].tolist() == so_far[int(np.argmax(near))].tolist()
+
+
+def test_home_of_a_user_who_is_often_elsewhere() -> None:
+    """Of true places, the most frequent one is the home, and the median of different places need not be."""
+    places = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 0.0], [5.0, 5.0], [9.0, 9.0], [0.0, 0.0], [8.0, 1.0]])
+    times = np.arange(7) * DAY_S
+    home = true_home(places, times).place
+    assert day_known(home_estimates(places, times, rule="frequent"), home, 0.1) == (1, True)
+    assert not day_known(home_estimates(places, times, rule="median"), home, 0.1).known
+
+
 @pytest.mark.parametrize("rule", ["median", "latest"])
 def test_averaging_reveals_a_home_behind_independent_noise(rule: Rule) -> None:
     rng = np.random.default_rng(6)

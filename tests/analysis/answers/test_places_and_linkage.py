@@ -27,6 +27,14 @@ def test_top_places_are_greedy_disks() -> None:
     assert top_places(at, weights, 4, merge_km=0.8).tolist() == expected
 
 
+def test_many_places_are_ranked_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    at, weights = rng.uniform(0, 4, (60, 2)), rng.integers(1, 4, 60).astype(float)
+    dense = top_places(at, weights, 60, merge_km=0.5)
+    monkeypatch.setattr("sim.analysis.answers.reidentified_places._DENSE_PLACES", 0)
+    assert top_places(at, weights, 60, merge_km=0.5).tolist() == dense.tolist()
+
+
 def test_neighbours_of_one_place_take_one_guess() -> None:
     home, work = [[0.0, 0.0], [0.2, 0.0], [0.0, 0.2]], [[3.0, 3.0]]
     estimates, weights = np.array(home + work), np.array([3.0, 2.0, 2.0, 1.0])
