@@ -22,7 +22,7 @@ from sim.report.tables import html_table
 from sim.storage.errors import NotApplicable
 
 MOST_SIMULATED = 1_000
-"""Largest number of users times series and replications for which a page has answers; they take some milliseconds each."""
+"""Largest number of simulated users and series for which a page has answers; each takes some milliseconds."""
 
 
 class StudyAnswers:

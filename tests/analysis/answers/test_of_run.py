@@ -260,7 +260,8 @@ def test_dropped_and_dummy_reports(tmp_path: Path) -> None:
     hits = drop["cell"] == drop["estimate"]
     labels: dict[str, Any] = {"lppm": "drop", "radius_km": 0.1}
     assert value(answers, question="reports", **labels) == pytest.approx(hits[drop["output"].notna()].mean())
-    assert value(answers, question="located", **labels) == pytest.approx(hits.groupby(drop["user"]).mean().mean())
+    of_users = hits.groupby([drop["user"], drop["replication"]]).mean()
+    assert value(answers, question="located", **labels) == pytest.approx(of_users.mean())
     collected = collect(result.run, Questions.of([0.1], [3]))
     sizes = next(own for (group, _), own in collected.keys.items() if group.lppm == "dummies")
     assert all(len(key) == 3 for key in sizes)
