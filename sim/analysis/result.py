@@ -26,6 +26,7 @@ from sim.analysis.tournament import LEAST_ATTACKS, LEAST_LPPMS, common_loss_km, 
 from sim.analysis.trajectories import TrajectoryCollector, output_space
 from sim.analysis.user_batches import prior_error_note
 from sim.analysis.user_blocks import UserBlocks
+from sim.errors import input_errors
 from sim.interfaces import OutputSpace
 from sim.storage.errors import NotApplicable, RequestError
 from sim.storage.event_schema import MEASURES
@@ -33,6 +34,8 @@ from sim.storage.manifest import RunManifest
 from sim.storage.run_directory import RunDirectory
 
 T = TypeVar("T")
+NIGHT = (22.0, 6.0, 0.0)
+"""Default night: its start and end in hours, and local time minus the time of the queries."""
 _BYTES_PER_ROW = 500
 """Approximate size of a row of the event log in a pandas frame, with its texts."""
 _UNKNOWN_MEMORY_BYTES = 8_000_000_000
@@ -203,7 +206,7 @@ class Result:
         )
 
     def answers(
-        self, radii_km: Sequence[float] = (), places: Sequence[int] = (), night: Night | None = None
+        self, radii_km: Sequence[float] = (), places: Sequence[int] = (), night: tuple[float, float, float] = NIGHT
     ) -> Answers:
         """Return answers people understand: places located, homes known, users singled out and linked.
 
@@ -216,7 +219,8 @@ class Result:
         places
             Numbers N of most visited places, in [1, 100]. Default: 1, 2, 3 and 5.
         night
-            Hours at which users are at home (`sim.analysis.answers.home_exposure.Night`). Default: from 22 to 6.
+            Hours of the local day at which users are at home, from and until, and local time minus the time of the
+            queries in hours.
 
         Returns
         -------
@@ -229,7 +233,8 @@ class Result:
         NotApplicable
             If the log is a summary, which has no cells: set ``record: {log: queries}``.
         """
-        questions = Questions.of(radii_km, places, night)
+        with input_errors("answers"):
+            questions = Questions.of(radii_km, places, Night(*night))
         return self._cached(f"answers {questions}", lambda: answers(self.run, questions))
 
     def shifts(self) -> pd.DataFrame:

@@ -56,14 +56,13 @@ def answers(
     answer is that of control attacks, which guess without any report. Writes answers.csv, home_exposure.csv,
     figures/home_exposure and figures/located to RUN. Needs a log with a row per query (record: {log: queries}).
     """
-    from sim.analysis.answers.home_exposure import Night
     from sim.analysis.result import Result
     from sim.cli.output.answers import answers_json, print_answers
     from sim.escaping import visible
     from sim.execution.finish import write_answers
 
     result = Result.open(run_directory)
-    answered = result.answers(radii_km, counts, Night(*night, utc_offset_h))
+    answered = result.answers(radii_km, counts, (*night, utc_offset_h))
     if as_json:
         click.echo(answers_json(answered))
         return

@@ -96,8 +96,8 @@ def test_located_as_counted_in_the_log(answers: Answers, queries: pd.DataFrame, 
 def test_posterior_as_recorded(answers: Answers, queries: pd.DataFrame) -> None:
     own = queries[(queries["lppm"] == "SP-Exp") & (queries["attack"] == "sporadic")]
     expected = own.groupby(["user", "replication"])["posterior_at_truth"].mean().mean()
-    found = value(answers, question="posterior", lppm="SP-Exp", attack="sporadic")
-    assert found == pytest.approx(expected)
+    measured = value(answers, question="posterior", lppm="SP-Exp", attack="sporadic")
+    assert measured == pytest.approx(expected)
 
 
 def test_without_protection_everything_is_known(answers: Answers) -> None:
@@ -118,8 +118,8 @@ def test_places_of_users_by_counting(answers: Answers, queries: pd.DataFrame) ->
             [cell for cell, _ in Counter(ordered[name].tolist()).most_common(2)] for name in ("cell", "estimate")
         )
         shares.append(np.mean([cell in guessed for cell in true]))
-    found = value(answers, question="places", radius_km=0.1, places=2, lppm="SP-Exp", attack="sporadic")
-    assert found == pytest.approx(np.mean(shares))
+    measured = value(answers, question="places", radius_km=0.1, places=2, lppm="SP-Exp", attack="sporadic")
+    assert measured == pytest.approx(np.mean(shares))
 
 
 def test_unicity_by_counting(answers: Answers, queries: pd.DataFrame) -> None:
@@ -147,8 +147,8 @@ def test_habits_by_enumerating_all_guesses(answers: Answers, queries: pd.DataFra
     """Within a cell, the best constant guess is the most frequent cell."""
     own = queries[(queries["lppm"] == "SP-Exp") & (queries["attack"] == "sporadic")]
     best = own.groupby(["user", "replication"])["cell"].agg(lambda cells: cells.value_counts(normalize=True).max())
-    found = value(answers, "control", question="located", lppm="SP-Exp", attack="sporadic", radius_km=0.1)
-    assert found == pytest.approx(best.mean())
+    measured = value(answers, "control", question="located", lppm="SP-Exp", attack="sporadic", radius_km=0.1)
+    assert measured == pytest.approx(best.mean())
 
 
 def test_excess_is_that_of_the_means(answers: Answers) -> None:
@@ -295,9 +295,9 @@ def test_random_guess_by_hand(answers: Answers, queries: pd.DataFrame) -> None:
     grid = Grid.rectangle(rows=10, cols=10, width_km=5.0, height_km=5.0)
     near: FloatArray = cells_within(grid, 0.5) / 100
     own = queries[(queries["lppm"] == "SP-Exp") & (queries["attack"] == "sporadic")]
-    found = value(answers, "random", question="located", lppm="SP-Exp", attack="sporadic", radius_km=0.5)
+    measured = value(answers, "random", question="located", lppm="SP-Exp", attack="sporadic", radius_km=0.5)
     of_users = own.assign(near=near[own["cell"]]).groupby(["user", "replication"])["near"].mean()
-    assert found == pytest.approx(of_users.mean())
+    assert measured == pytest.approx(of_users.mean())
 
 
 @pytest.mark.parametrize(("radii", "places"), [([0.0], []), ([np.inf], []), ([], [0]), ([], [101])])
