@@ -47,11 +47,16 @@ def answers(run: RunDirectory, questions: Questions) -> Answers:
 
 def control_kinds(manifest: RunManifest) -> dict[Series, str]:
     """Return what the control attack of each series knows: as much as the adversary, without a report."""
+    scenario = manifest.scenario
+    if any(path.partition(".")[0] in ("attacks", "training") for path in scenario.sweep):
+        by_point = {point.index: point.scenario for point in points(scenario)}
+    else:
+        by_point = {point: scenario for world in manifest.worlds for point in world.points}
     return {
-        (point.index, lppm.name, attack.name): HABITS if _knows_habits(point.scenario, attack.name) else OTHERS
-        for point in points(manifest.scenario)
-        for lppm in point.scenario.lppms
-        for attack in point.scenario.attacks
+        (point, lppm.name, attack.name): HABITS if _knows_habits(own, attack.name) else OTHERS
+        for point, own in by_point.items()
+        for lppm in own.lppms
+        for attack in own.attacks
     }
 
 
