@@ -175,6 +175,16 @@ def test_in_blocks_of_users(whole: Result, answers: Answers, tmp_path: Path, mon
     assert blocks.notes == answers.notes
 
 
+def test_replications_of_a_user_are_one_user(answers: Answers) -> None:
+    """Twelve users in two replications are twelve units of the survival curves."""
+    first = answers.home_exposure.groupby(["lppm", "attack", "radius_km"])["at_risk"].max()
+    assert (first == 12).all()
+    homes = answers.table[answers.table["question"] == "home"]
+    assert (homes["censored"] <= 12).all()
+    start = answers.home_exposure[answers.home_exposure["day"] == 1]
+    np.testing.assert_allclose(start["at_risk"], 12)
+
+
 def test_coarse_cells_are_noted(answers: Answers) -> None:
     (note,) = [note for note in answers.notes if "coarser" in note]
     assert "100 m" in note

@@ -35,6 +35,12 @@ def test_many_places_are_ranked_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     assert top_places(at, weights, 60, merge_km=0.5).tolist() == dense.tolist()
 
 
+def test_no_place_is_ranked_twice() -> None:
+    at = np.array([[0.0, 0.0], [0.1, 0.0], [3.0, 0.0]])
+    assert top_places(at, np.array([3.0, 1.0, 1.0]), 5, merge_km=0.5).tolist() == [[0.0, 0.0], [3.0, 0.0]]
+    assert len(top_places(at, np.ones(3), 5)) == 3
+
+
 def test_neighbours_of_one_place_take_one_guess() -> None:
     home, work = [[0.0, 0.0], [0.2, 0.0], [0.0, 0.2]], [[3.0, 3.0]]
     estimates, weights = np.array(home + work), np.array([3.0, 2.0, 2.0, 1.0])
@@ -76,6 +82,10 @@ def test_unicity_by_comparing_all_pairs() -> None:
         alone = [user for user in range(40) if user not in shared]
         assert singled_out(Counter(keys)) == (len(alone), 40)
         assert (anonymity_sets(keys) == 1).sum() == len(alone)
+
+
+def test_a_pair_is_not_singled_out() -> None:
+    assert singled_out(Counter("abbccc")) == (1, 6)
 
 
 def test_key_ties_go_to_the_first_report() -> None:
