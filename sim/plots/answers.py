@@ -21,6 +21,8 @@ from sim.plots import style
 from sim.plots.style import MARK, STYLE, Look
 
 _CONTROLS = "dashed: best guess without any report, dotted: random guess"
+_MOST_LEVEL = 5
+"""Largest number of radii with horizontal labels."""
 _MOST_SIDE = 0.32
 """Distance of the outermost marks of a radius from its centre, in radii."""
 
@@ -117,13 +119,15 @@ def located_figure(
     note = f"{bars}; {_CONTROLS}{'' if coarse is None else _coarse(coarse, resolution)}"
     with rc_context(STYLE if width is None else STYLE | style.lines_for(width)):
         figure = style.with_legend(
-            full, -(-len(attacks) // columns) * (high + 0.75), own, note, lines=False, title=title
+            full, -(-len(attacks) // columns) * (high + 0.55), own, note, lines=False, title=title
         )
         for (_, attack), panel in style.grid(figure, [""], attacks, columns).items():
             _located_panel(panel, drawn[drawn["attack"] == attack], own, radii)
             panel.set_title(style.against(attack, full / columns))
             panel.set_ylim(-0.02, 1.04)
-            panel.set_xticks(range(len(radii)), [radius_text(radius) for radius in radii], rotation=30, ha="right")
+            labels = [radius_text(radius).partition(" (")[0] for radius in radii]
+            panel.set_xticks(range(len(radii)), labels, rotation=90 if len(radii) > _MOST_LEVEL else 0)
+            panel.set_xlabel("radius around the true place")
             panel.grid(visible=False, axis="x")
             if attacks.index(attack) % columns == 0:
                 panel.set_ylabel("share of queries located")
