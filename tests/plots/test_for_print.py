@@ -82,6 +82,8 @@ WIDTHS = {
     "tradeoff": [2.5, 7.16],
     "over_time": [2.5, 7.16],
     "adaptation": [2.5],
+    "home_exposure": [2.5, 7.16],
+    "located": [2.5, 7.16],
     "users": [2.5],
     "profiles": [3.5],
     "map": [2.5, 7.16],
