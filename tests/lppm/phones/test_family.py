@@ -43,6 +43,6 @@ def test_every_member_is_in_the_scenario() -> None:
 def test_group_and_source_are_columns_of_the_list() -> None:
     designs = sim.list_components("design").set_index("kind")
     assert set(designs.index[designs["group"] == "phones and apps"]) == set(KINDS)
-    assert designs.loc["identity", ["group", "source"]].to_list() == ["", ""]
+    assert list(designs.loc["identity", ["group", "source"]]) == ["", ""]
     lppms = sim.list_components("lppm").set_index("kind")
-    assert lppms.loc[["LG-high", "PEB-Exp"], "group"].to_list() == ["phones and apps", ""]
+    assert list(lppms.loc[["LG-high", "PEB-Exp"], "group"]) == ["phones and apps", ""]
