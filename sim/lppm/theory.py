@@ -12,6 +12,7 @@ import numpy as np
 
 from sim.inference import kernels
 from sim.inference.bayes import plain_floats
+from sim.inference.dense import DENSE_BYTES, dense_bytes
 from sim.interfaces import Channel, ChannelCapabilities, FloatArray, IntArray, OwnOutputs, has_own_outputs
 from sim.lppm.calibration import expected_loss_km
 from sim.lppm.channels.mix import MixChannel
@@ -65,7 +66,9 @@ def theory(
         inner = channel.other if isinstance(channel, MixChannel) else channel
         unlisted = isinstance(inner, PlanarRemappedChannel)  # its loss needs all outputs
         return Theory(None if unlisted else expected_loss_km(channel, prior, quality), epsilon_per_km=epsilon)
-    if ChannelCapabilities.countless.of(channel):
+    if ChannelCapabilities.countless.of(channel) or (
+        has_own_outputs(channel) and dense_bytes(prior.size) > DENSE_BYTES
+    ):
         return Theory(_expected_loss_km(cast(OwnOutputs, channel), prior), epsilon_per_km=epsilon)
     outputs, likelihoods = channel.likelihoods()
     if has_own_outputs(channel):

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sim.checks import check
 from sim.errors import InvalidValue
+from sim.lppm import theory
 from sim.lppm.designs.phones.browser import BrowserParameters
 from sim.lppm.designs.phones.coarsening import Coarsening
 from sim.lppm.designs.phones.decimals import DecimalsParameters, rounded
@@ -189,3 +190,17 @@ def test_grid_without_coordinates_is_refused() -> None:
     with pytest.raises(InvalidValue) as error:
         built(WebKitParameters(), plane)
     assert error.value.code == "no-coordinates"
+
+
+def test_large_grids_need_no_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On 33,600 cells the likelihoods of all places would take 9 GB: other metrics than the loss are omitted."""
+    design = built(DecimalsParameters(decimals=4))
+    channel: Any = design(np.full(CITY.n_cells, 1 / CITY.n_cells))
+    prior, distance = np.full(CITY.n_cells, 1 / CITY.n_cells), euclidean(CITY)
+    complete = theory.theory(channel, prior, quality=distance, privacy=distance)
+    monkeypatch.setattr(theory, "DENSE_BYTES", 1000)
+    monkeypatch.delattr(type(channel), "likelihoods")
+    metrics = theory.theory(channel, prior, quality=distance, privacy=distance)
+    assert metrics.quality_loss_km == pytest.approx(complete.quality_loss_km)
+    assert (metrics.adversary_error_km, metrics.entropy_bits) == (None, None)
+    assert complete.adversary_error_km is not None
