@@ -42,6 +42,7 @@ def assembled(study: Study, *, live: bool = False) -> str:
         "answer": text.answer(study),
         "standings": tables.standings(study),
         "table": tables.table(study),
+        "calibrations": tables.calibrations(study),
         "tradeoff": _chart("tradeoff", drawn, "This run has no attack, so the adversary error is undefined."),
         "time": _chart("time", drawn, "This run has no queries."),
         "adaptation": _chart("adaptation", drawn, None),

@@ -12,6 +12,7 @@ from sim.interfaces import Channel, FloatArray
 from sim.lppm.outputs import CellsOrNothing
 from sim.lppm.own_outputs import OwnMatrixChannel
 from sim.lppm.parameters import CalibratedParameters, ShortNames, WorldSize
+from sim.lppm.strength import RealisedBudget, StrengthRange
 from sim.world import World
 from sim.world.distance import Distance
 
@@ -27,7 +28,7 @@ class DroppingParameters(CalibratedParameters):
     kind: Literal["dropping"] = "dropping"
     drop_probability: Share | None = None
     """Probability of reporting nothing (default: 0.5)."""
-    quality_budget_km: NonNegative | None = None
+    quality_budget_km: NonNegative | RealisedBudget | None = None
     """Expected quality loss in km under the mechanism's own prior. Replaces `drop_probability`, which is calibrated to
     this loss for each prior."""
     drop_loss_km: NonNegative | None = None
@@ -38,6 +39,11 @@ class DroppingParameters(CalibratedParameters):
     def uses_prior(self) -> bool:
         """Whether the channel depends on the prior."""
         return self.drop_loss_km is None
+
+    @property
+    def strength_range(self) -> StrengthRange:
+        """The parameter that a realised budget replaces."""
+        return StrengthRange(name="drop_probability", least=0, most=1, loss_rises=True)
 
     def require_feasible(self, size: WorldSize) -> None:
         """Raise `InvalidValue` if the matrix of the channel is too large."""

@@ -12,6 +12,7 @@ from sim.lppm.channels.matrix import MatrixChannel
 from sim.lppm.channels.product import ProductChannel
 from sim.lppm.parameters import CalibratedParameters, ShortNames, WorldSize
 from sim.lppm.planar_noise import geometric_kernel, geometric_matrix
+from sim.lppm.strength import RealisedBudget, StrengthRange, epsilon_range
 from sim.world import World
 from sim.world.distance import Distance
 from sim.world.grid import Grid
@@ -30,7 +31,7 @@ class PlanarGeometricParameters(CalibratedParameters):
     kind: Literal["planar_geometric"] = "planar_geometric"
     epsilon_per_km: NonNegative | None = None
     """Privacy parameter epsilon of geo-indistinguishability, per km of the distance in `metric` (default: 1)."""
-    quality_budget_km: NonNegative | None = None
+    quality_budget_km: NonNegative | RealisedBudget | None = None
     """Expected quality loss in km under the mechanism's own prior. Replaces `epsilon_per_km`, which is calibrated to
     this loss for each prior."""
     metric: Metric = "euclidean"
@@ -44,6 +45,11 @@ class PlanarGeometricParameters(CalibratedParameters):
     def uses_prior(self) -> bool:
         """Whether the channel depends on the prior."""
         return self.remap or self.budget_km is not None
+
+    @property
+    def strength_range(self) -> StrengthRange:
+        """The parameter that a realised budget replaces."""
+        return epsilon_range()
 
     def require_feasible(self, size: WorldSize) -> None:
         """Raise `InvalidValue` if the matrix of the channel is too large: that of rows and columns is not."""

@@ -23,6 +23,7 @@ from sim.lppm.epsilon import steepest_per_km
 from sim.lppm.outputs import Points
 from sim.lppm.parameters import CalibratedParameters, ShortNames, WorldSize
 from sim.lppm.planar_noise import Truncate, laplace_matrix
+from sim.lppm.strength import RealisedBudget, StrengthRange, epsilon_range
 from sim.world import World
 from sim.world.distance import Distance
 from sim.world.distances.euclidean import euclidean
@@ -47,7 +48,7 @@ class PlanarLaplaceParameters(CalibratedParameters):
     kind: Literal["planar_laplace"] = "planar_laplace"
     epsilon_per_km: NonNegative | None = None
     """Privacy parameter epsilon of geo-indistinguishability, per km of Euclidean distance (default: 1)."""
-    quality_budget_km: NonNegative | None = None
+    quality_budget_km: NonNegative | RealisedBudget | None = None
     """Expected quality loss in km under the mechanism's own prior. Replaces `epsilon_per_km`, which is calibrated to
     this loss for each prior."""
     discretise: bool = True
@@ -97,6 +98,11 @@ class PlanarLaplaceParameters(CalibratedParameters):
     def countless(self) -> bool:
         """Whether there may be too many outputs to enumerate; then expected errors are not computed."""
         return not self.discretise
+
+    @property
+    def strength_range(self) -> StrengthRange:
+        """The parameter that a realised budget replaces."""
+        return epsilon_range() if self.discretise else epsilon_range(*EPSILON_OF_POINTS_PER_KM)
 
     def require_feasible(self, size: WorldSize) -> None:
         """Raise `InvalidValue` if the matrix of the channel is too large; points need one for a budget only."""
