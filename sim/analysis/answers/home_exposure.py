@@ -1,0 +1,153 @@
+"""Exposure of homes: the day from which on an adversary knows where a user lives.
+
+A day runs from the start of one night to the start of the next, so that a night is not cut; day 1 has the user's first
+report. The true home is the place of most queries at night. The adversary forms an estimate of it from the estimates of
+the user's place at night: by the *median* rule, the median of the coordinates of all nights so far, which averages
+noise out; by the *latest* rule, the median of the last night, which is better for adversaries that themselves
+accumulate evidence, such as the belief `home`. A user without queries at night counts with all of them.
+
+The home is known from the first night on after which the estimate is within the radius, and stays within it until the
+end of the observation. That the home is known is only established by at least `STABLE_NIGHTS` nights, because even a
+random estimate may be within the radius at the last one. Other users are censored at their last day.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.analysis.answers.located import distances_km, within
+from sim.errors import InvalidValue
+from sim.interfaces import FloatArray, IntArray
+
+HOUR_S, DAY_S = 3_600, 86_400
+STABLE_NIGHTS = 3
+Rule = Literal["median", "latest"]
+RULES: tuple[Rule, ...] = ("median", "latest")
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """The hours of the local day at which users are at home; across midnight if `from_h` is later than `until_h`."""
+
+    from_h: float = 22.0
+    until_h: float = 6.0
+    utc_offset_h: float = 0.0
+    """Local time minus the time of the queries, in hours."""
+
+    def __post_init__(self) -> None:
+        if self.from_h % 24 == self.until_h % 24:
+            raise InvalidValue(
+                f"the night must have different hours of the day, got {self.from_h:g} and {self.until_h:g}",
+                code="empty-interval",
+            )
+
+    def contains(self, times_s: IntArray) -> NDArray[np.bool_]:
+        """Return which times are at night.
+
+        >>> Night().contains(np.array([0, 12, 21, 22]) * 3600).tolist()
+        [True, False, False, True]
+        """
+        return self._since(times_s) % DAY_S < round((self.until_h - self.from_h) % 24 * HOUR_S)
+
+    def day_of(self, times_s: IntArray) -> IntArray:
+        """Return the number of the day of each time; a day starts with the night.
+
+        >>> Night().day_of(np.array([21, 22, 24, 46]) * 3600).tolist()
+        [-1, 0, 0, 1]
+        """
+        return np.asarray(self._since(times_s) // DAY_S)
+
+    def _since(self, times_s: IntArray) -> IntArray:
+        return np.asarray(times_s) + round((self.utc_offset_h - self.from_h) * HOUR_S)
+
+
+class Home(NamedTuple):
+    """A user's true home and whether it was found from queries at night, or else from all."""
+
+    place: FloatArray
+    """Position in km, shape (2,)."""
+    at_night: bool
+
+
+def at_home(times_s: IntArray, night: Night) -> NDArray[np.bool_]:
+    """Return which queries count for the home: those at night or, if there are none, all."""
+    at_night = night.contains(times_s)
+    return at_night if at_night.any() else np.ones(len(at_night), dtype=bool)
+
+
+def true_home(places: FloatArray, times_s: IntArray, night: Night = Night()) -> Home:  # noqa: B008
+    """Return the place of most queries at night, the first visited one if tied; places in km, shape (n, 2).
+
+    Places of continuous coordinates must be merged beforehand (`sim.analysis.answers.reidentified_places.merged`).
+
+    >>> true_home(np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0]]), np.array([0, 1, 2]) * 3600).place.tolist()
+    [1.0, 0.0]
+    """
+    chosen = places[at_home(times_s, night)]
+    distinct, first, counts = np.unique(chosen, axis=0, return_index=True, return_counts=True)
+    place = min(range(len(distinct)), key=lambda i: (-counts[i], first[i]))
+    return Home(distinct[place], bool(night.contains(times_s).any()))
+
+
+class HomeEstimates(NamedTuple):
+    """The estimates of a user's home after each day with estimates at night."""
+
+    days: IntArray
+    """Days since the first report, from 1."""
+    places: FloatArray
+    """Positions in km, shape (n_days, 2)."""
+    last_day: int
+    """The day of the last report."""
+
+
+def home_estimates(
+    places: FloatArray,
+    times_s: IntArray,
+    *,
+    rule: Rule,
+    night: Night = Night(),  # noqa: B008
+) -> HomeEstimates:
+    """Return the estimates of a user's home from the estimates of their places, in km, shape (n, 2), in order of time.
+
+    >>> at = np.array([[0.0, 0.0], [2.0, 0.0], [4.0, 0.0]])
+    >>> home_estimates(at, np.array([0, 24, 48]) * 3600, rule="median").places[:, 0].tolist()
+    [0.0, 1.0, 2.0]
+    >>> home_estimates(at, np.array([0, 24, 48]) * 3600, rule="latest").days.tolist()
+    [1, 2, 3]
+    """
+    all_days = night.day_of(times_s)
+    used = at_home(times_s, night)
+    chosen, own_days = places[used], all_days[used]
+    days, starts = np.unique(own_days, return_index=True)
+    ends = np.append(starts[1:], len(own_days))
+    begins = np.zeros_like(starts) if rule == "median" else starts
+    estimates = np.array([np.median(chosen[a:b], axis=0) for a, b in zip(begins, ends, strict=True)])
+    return HomeEstimates(days - all_days[0] + 1, estimates.reshape(-1, 2), int(all_days[-1] - all_days[0] + 1))
+
+
+class KnownHome(NamedTuple):
+    """The day from which on a home is known, or the last day of the observation."""
+
+    day: int
+    known: bool
+    """False: censored, not known until this day."""
+
+
+def day_known(
+    estimates: HomeEstimates, home: FloatArray, radius_km: float, *, stable_nights: int = STABLE_NIGHTS
+) -> KnownHome:
+    """Return the first day from which on all estimates are within the radius of the home, in at least some nights.
+
+    >>> estimates = HomeEstimates(np.arange(1, 6), np.array([[9.0, 0], [0, 0], [9, 0], [1, 0], [0, 0]]), 7)
+    >>> day_known(estimates, np.zeros(2), 1.0, stable_nights=2), day_known(estimates, np.zeros(2), 1.0)
+    (KnownHome(day=4, known=True), KnownHome(day=7, known=False))
+    """
+    outside = np.flatnonzero(~within(distances_km(estimates.places, home), radius_km))
+    first = int(outside[-1]) + 1 if len(outside) else 0
+    if len(estimates.days) - first < stable_nights:
+        return KnownHome(estimates.last_day, known=False)
+    return KnownHome(int(estimates.days[first]), known=True)

@@ -1,0 +1,98 @@
+"""Days until a home is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sim.analysis.answers.home_exposure import (
+    DAY_S,
+    HOUR_S,
+    HomeEstimates,
+    Night,
+    Rule,
+    day_known,
+    home_estimates,
+    true_home,
+)
+from sim.belief.home import HomeProfile, HomeProfileParameters
+from sim.errors import InvalidValue
+from sim.interfaces import FloatArray
+
+HOME = np.array([1.0, 2.0])
+
+
+def nights(estimates: FloatArray) -> HomeEstimates:
+    """Return estimates of consecutive nights."""
+    return HomeEstimates(np.arange(1, len(estimates) + 1), estimates, len(estimates))
+
+
+@pytest.mark.parametrize("hours", [(22.0, 6.0, 0.0), (1.0, 5.0, -8.0), (20.5, 4.25, 5.5)])
+def test_night_is_that_of_the_belief_home(hours: tuple[float, float, float]) -> None:
+    night = Night(*hours)
+    keys = HomeProfileParameters(from_h=hours[0], until_h=hours[1], utc_offset_h=hours[2])
+    belief = HomeProfile(keys, profile=[1.0])
+    times = np.arange(0, 3 * DAY_S, 900)
+    assert night.contains(times).tolist() == [belief.at_home(int(time)) for time in times]
+
+
+def test_a_night_is_not_cut() -> None:
+    """All times of a night have the same day, and the next night has the next one."""
+    times = np.arange(22 * HOUR_S, 30 * HOUR_S, 600)
+    assert set(Night().day_of(times).tolist()) == {0}
+    assert set(Night().day_of(times + DAY_S).tolist()) == {1}
+
+
+def test_home_is_where_the_nights_are() -> None:
+    times = np.array([23, 12, 13, 14, 47]) * HOUR_S
+    places = np.array([[5.0, 5], [0, 0], [0, 0], [0, 0], [5, 5]])
+    assert true_home(places, times).place.tolist() == [5, 5]
+    by_day = true_home(places[1:4], times[1:4])
+    assert by_day.place.tolist() == [0, 0]
+    assert not by_day.at_night
+
+
+def test_estimates_use_nights_so_far_only() -> None:
+    times = np.array([12, 23, 36, 47, 71, 80]) * HOUR_S
+    places = np.array([[9.0, 9], [0, 0], [9, 9], [4, 0], [5, 3], [9, 9]])
+    median = home_estimates(places, times, rule="median")
+    assert median.days.tolist() == [2, 3, 4], "day 1 ends with the first night"
+    assert median.places.tolist() == [[0, 0], [2, 0], [4, 0]]
+    assert median.last_day == 4
+    assert home_estimates(places, times, rule="latest").places.tolist() == [[0, 0], [4, 0], [5, 3]]
+
+
+def test_known_from_the_night_after_the_last_miss() -> None:
+    off, near = HOME + np.array([3.0, 0.0]), HOME + np.array([0.4, 0.3])
+    known = day_known(nights(np.array([near, off, near, near, HOME])), HOME, 0.5)
+    assert known == (3, True)
+    assert day_known(nights(np.array([near, off, near, near, HOME])), HOME, 0.4) == (5, False)
+    assert day_known(nights(np.array([near, near, near])), HOME, 0.5) == (1, True)
+
+
+def test_too_few_nights_establish_nothing() -> None:
+    assert day_known(nights(np.array([HOME, HOME])), HOME, 0.5) == (2, False)
+    assert day_known(nights(np.array([HOME, HOME])), HOME, 0.5, stable_nights=2) == (1, True)
+
+
+def test_a_random_estimate_does_not_become_known() -> None:
+    """Estimates within the radius one time in five are seldom within it in the last three nights."""
+    rng = np.random.default_rng(5)
+    known = [
+        day_known(nights(np.where(rng.random((30, 1)) < 0.2, HOME, HOME + 9)), HOME, 0.5).known for _ in range(2_000)
+    ]
+    assert np.mean(known) == pytest.approx(0.2**3, abs=0.006)
+
+
+@pytest.mark.parametrize("rule", ["median", "latest"])
+def test_averaging_reveals_a_home_behind_independent_noise(rule: Rule) -> None:
+    rng = np.random.default_rng(6)
+    times = np.arange(60) * DAY_S
+    reports = HOME + rng.laplace(0, 0.5, (60, 2))
+    known = day_known(home_estimates(reports, times, rule=rule), HOME, 0.3)
+    assert known.known == (rule == "median")
+
+
+def test_night_of_no_length() -> None:
+    with pytest.raises(InvalidValue):
+        Night(from_h=6, until_h=6)
