@@ -10,6 +10,7 @@ from sim.cli.commands.adaptation import adaptation
 from sim.cli.commands.bench import bench
 from sim.cli.commands.check import check
 from sim.cli.commands.check_component import check_component
+from sim.cli.commands.choose import choose
 from sim.cli.commands.data import data
 from sim.cli.commands.export import export
 from sim.cli.commands.list import list_components
@@ -45,7 +46,22 @@ def main() -> None:
 
 
 for _command in (
-    *(run, watch, check, new, list_components, schema, export, traces, summarize, adaptation, plot, report, compare),
+    *(
+        run,
+        watch,
+        check,
+        choose,
+        new,
+        list_components,
+        schema,
+        export,
+        traces,
+        summarize,
+        adaptation,
+        plot,
+        report,
+        compare,
+    ),
     *(check_component, status, data, paper, bench),
 ):
     main.add_command(_command)

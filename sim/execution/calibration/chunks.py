@@ -78,7 +78,7 @@ def found(chunk: CalibrationChunk, stored: dict[float, Measured]) -> list[Found]
 def _search(chunk: CalibrationChunk, metric: Callable[[float], float]) -> list[Found]:
     span = chunk.lppm.design.strength_range
     assert span is not None
-    search = StrengthSearch(metric, span, chunk.goal.side)
+    search = StrengthSearch(metric, span, chunk.goal.side, narrow=chunk.goal.narrow)
     return [search.find(target) for target in chunk.targets]
 
 

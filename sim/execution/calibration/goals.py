@@ -12,10 +12,11 @@ from scipy.special import bdtr, stdtrit
 
 from sim.analysis.event_log import SERIES
 from sim.analysis.summary import preferred
-from sim.execution.calibration.search import Side
+from sim.execution.calibration.search import NARROW, Side
 from sim.interfaces import FloatArray
 from sim.scenario.models import Scenario
 from sim.storage.event_schema import ATTACK, MEASURES, QUALITY_LOSS_KM, REPLICATION, USER
+from sim.world import World
 
 _CONFIDENCE = 0.95
 
@@ -28,11 +29,16 @@ class Goal(Protocol):
         """Return whether the metric may not exceed the target or fall below it."""
         ...
 
+    @property
+    def narrow(self) -> float:
+        """Return the relative width of a bracket of strengths at which a jump of the metric is accepted."""
+        ...
+
     def needs(self, scenario: Scenario) -> dict[str, object]:
         """Return the fields of the scenario that the simulations need."""
         ...
 
-    def by_user(self, events: pd.DataFrame) -> FloatArray:
+    def by_user(self, events: pd.DataFrame, world: World) -> FloatArray:
         """Return the metric of each user, shape (n_replications, n_users)."""
         ...
 
@@ -40,8 +46,8 @@ class Goal(Protocol):
         """Return the metric over the users of each replication, shape (n_replications,)."""
         ...
 
-    def limits_over_users(self, means: FloatArray) -> tuple[float, float]:
-        """Return 95 % confidence limits of the metric in the population from a sample of users, shape (n_users,)."""
+    def limits_over_users(self, values: FloatArray) -> tuple[float, float]:
+        """Return 95 % confidence limits of the metric in the population, from a sample of users."""
         ...
 
 
@@ -73,12 +79,13 @@ class LossGoal:
 
     at: float | None = None
     side: ClassVar[Side] = "at most"
+    narrow: ClassVar[float] = NARROW
 
     def needs(self, scenario: Scenario) -> dict[str, object]:  # noqa: ARG002
         """Return the fields of the scenario: no attacks."""
         return {"attacks": []}
 
-    def by_user(self, events: pd.DataFrame) -> FloatArray:
+    def by_user(self, events: pd.DataFrame, world: World) -> FloatArray:  # noqa: ARG002
         """Return the mean loss of each user in km, expected over the mechanism's noise where recorded."""
         loss_km = preferred(events, QUALITY_LOSS_KM)
         means = loss_km.groupby([events[REPLICATION], events[USER]]).mean()
@@ -94,8 +101,9 @@ class LossGoal:
             return np.asarray(values.mean(axis=1))
         return np.quantile(values, self.at, axis=1, method="inverted_cdf")
 
-    def limits_over_users(self, means: FloatArray) -> tuple[float, float]:
+    def limits_over_users(self, values: FloatArray) -> tuple[float, float]:
         """Return the confidence limits of the mean or the quantile."""
+        means = values.mean(axis=0)
         return _mean_limits(means) if self.at is None else quantile_limits(means, self.at)
 
 
@@ -104,12 +112,13 @@ class ErrorGoal:
     """The mean error of the adversary with the strongest attack, the one with the smallest mean error."""
 
     side: ClassVar[Side] = "at least"
+    narrow: ClassVar[float] = 1e-3
 
     def needs(self, scenario: Scenario) -> dict[str, object]:
         """Return the fields of the scenario: its attacks."""
         return {"attacks": scenario.attacks}
 
-    def by_user(self, events: pd.DataFrame) -> FloatArray:
+    def by_user(self, events: pd.DataFrame, world: World) -> FloatArray:  # noqa: ARG002
         """Return the mean error of the strongest attack on each user in km."""
         errors = user_errors_km(events)
         strongest = errors.groupby(level=ATTACK).mean().idxmin()
@@ -119,9 +128,9 @@ class ErrorGoal:
         """Return the mean of each replication."""
         return np.asarray(values.mean(axis=1))
 
-    def limits_over_users(self, means: FloatArray) -> tuple[float, float]:
+    def limits_over_users(self, values: FloatArray) -> tuple[float, float]:
         """Return the confidence limits of the mean."""
-        return _mean_limits(means)
+        return _mean_limits(values.mean(axis=0))
 
 
 def _mean_limits(means: FloatArray) -> tuple[float, float]:
@@ -130,11 +139,34 @@ def _mean_limits(means: FloatArray) -> tuple[float, float]:
 
 
 def user_errors_km(events: pd.DataFrame) -> pd.Series[float]:
-    """Return the mean error by attack, replication and user, of estimates of the present."""
-    present = events[events["estimated_index"] == events["index"]]
-    error_km = preferred(present, "adversary_error_km")
-    return error_km.groupby([present[ATTACK], present[REPLICATION], present[USER]]).mean()
+    """Return the mean error by attack, replication and user.
+
+    Attacks that revise their estimates of past queries count with their last estimate of each query, others with that
+    of the present, expected over the mechanism's noise where recorded.
+    """
+    by_attack = [_errors_of_attack(own) for _, own in events.groupby(ATTACK, sort=True)]
+    return pd.concat(by_attack)
 
 
-EVENT_COLUMNS: Sequence[str] = (*SERIES, REPLICATION, USER, "index", "estimated_index", *MEASURES)
+def _errors_of_attack(events: pd.DataFrame) -> pd.Series[float]:
+    query = [ATTACK, REPLICATION, USER, "estimated_index"]
+    if (events["estimated_index"] < events["index"]).any():
+        events = events.sort_values("index", kind="stable").drop_duplicates(query, keep="last")
+        error_km = events["adversary_error_km"].astype(float)
+    else:
+        error_km = preferred(events, "adversary_error_km")
+    return error_km.groupby([events[name] for name in query[:3]]).mean()
+
+
+EVENT_COLUMNS: Sequence[str] = (
+    *SERIES,
+    REPLICATION,
+    USER,
+    "index",
+    "time_s",
+    "cell",
+    "estimated_index",
+    "estimate",
+    *MEASURES,
+)
 """Columns of the event log that goals read."""

@@ -95,7 +95,7 @@ def measure(
         table = run_chunk(chunk, populations, tick).table
         queries = table.filter([event == "query" for event in table["event"].to_pylist()])
         tables.append(queries.select(list(EVENT_COLUMNS)).to_pandas())
-    values = goal.by_user(pd.concat(tables, ignore_index=True))
+    values = goal.by_user(pd.concat(tables, ignore_index=True), populations.setting(point).world)
     return Measured(float(strength), *interval(values, goal, sampled=taken.users < taken.of_users))
 
 
@@ -109,7 +109,7 @@ def interval(values: FloatArray, goal: Goal, *, sampled: bool) -> tuple[float, f
     each = goal.over_users(values)
     mean = float(each.mean())
     if sampled:
-        return mean, *goal.limits_over_users(values.mean(axis=0))
+        return mean, *goal.limits_over_users(values)
     half = t_half_width(each) if each.size > 1 else 0.0
     return mean, mean - half, mean + half
 

@@ -17,8 +17,12 @@ TOLERANCE = 0.002
 """Relative difference between metric and target at which the search ends."""
 MOST_EVALUATIONS = 40
 """Maximum number of evaluations for one target."""
-_NARROW, _NARROW_SHARE = 3e-4, 1e-6
-"""Width of a bracket at which a jump of the metric is accepted: relative for rates, absolute for probabilities."""
+CLOSE = 0.01
+"""Relative difference that counts as reached where the metric jumps."""
+NARROW = 3e-4
+"""Relative width of a bracket at which a jump of the metric is accepted."""
+_OF_SHARES = 3e-3
+"""Factor of this width for probabilities, to which small metrics are proportional."""
 _STEPS_TO_END = 3
 """Number of doublings towards the noisy end before the end itself is tried."""
 
@@ -44,8 +48,16 @@ class Found:
 class StrengthSearch:
     """Searches for several targets on the same metric; strengths are measured once."""
 
-    def __init__(self, metric: Callable[[float], float], span: StrengthRange, side: Side = "at most") -> None:
-        self._metric, self._span, self._side = metric, span, side
+    def __init__(
+        self,
+        metric: Callable[[float], float],
+        span: StrengthRange,
+        side: Side = "at most",
+        *,
+        narrow: float = NARROW,
+    ) -> None:
+        """Prepare searches; `narrow` is the relative width of a bracket at which a jump is accepted."""
+        self._metric, self._span, self._side, self._narrow = metric, span, side, narrow
         self._known: dict[float, float] = {}
         self._sign = 1.0 if span.loss_rises else -1.0
 
@@ -72,7 +84,9 @@ class StrengthSearch:
             weights[side], weights[1 - side] = 1.0, weights[1 - side] / (2 if side == replaced else 1)
             replaced = side
             widths.append(abs(noisy - quiet))
-        return self._found(quiet if self._side == "at most" else noisy, "nearest")
+        strength = quiet if self._side == "at most" else noisy
+        close = abs(self._at(strength) - target) <= CLOSE * target
+        return self._found(strength, "reached" if close else "nearest")
 
     def _at(self, strength: float) -> float:
         if strength not in self._known:
@@ -120,8 +134,8 @@ class StrengthSearch:
     def _is_narrow(self, quiet: float, noisy: float) -> bool:
         if self._span.whole:
             return abs(quiet - noisy) <= 1
-        narrow = _NARROW * max(abs(quiet), abs(noisy)) if self._span.per_loss else _NARROW_SHARE
-        return abs(quiet - noisy) <= narrow
+        width = max(abs(quiet), abs(noisy)) if self._span.per_loss else _OF_SHARES
+        return abs(quiet - noisy) <= self._narrow * width
 
     def _between(self, quiet: float, noisy: float, target: float, weights: list[float], *, halve: bool) -> float:
         """Return a strength in the bracket: the Illinois variant of the secant, or the middle."""
