@@ -42,7 +42,7 @@ OUTSIDERS = [
     {"kind": "sporadic-learning", "training": "others"},
     {"kind": "markov-trained", "training": "others"},
 ]
-"""Adversaries who know nothing of the user but what the reports tell: who knows the profile knows the home."""
+"""Adversaries without data on the user: those who know the profile know the home."""
 _TRAINING = {"own": "own_past"}
 
 
@@ -109,18 +109,19 @@ def choose(
             )
             for number, lppm in enumerate(scenario.lppms)
         }
-        found = search(chunks.values(), _search_directory(folder, scenario), pool, populations, notify)
-        calibrated = {name: found[chunk.id, request.target_value] for name, chunk in chunks.items()}
-        met = {name: one for name, one in calibrated.items() if one.found.meets}
+        results = search(chunks.values(), _search_directory(folder, scenario), pool, populations, notify)
+        calibrated = {name: results[chunk.id, request.target_value] for name, chunk in chunks.items()}
+        met = {name: one for name, one in calibrated.items() if one.solution.meets}
         fixed = _fixed(scenario, met or calibrated)
         result = run_scenario(fixed, out=folder / "run", progress=progress, figures=figures, pool=pool)
+    inexact = [_inexact(name, one, request) for name, one in met.items() if one.solution.outcome != "reached"]
     unmet = [_unmet(name, one, request) for name, one in calibrated.items() if name not in met]
     return Choice(
         request,
         ranked(result, fixed, request, {name: one for name, one in calibrated.items() if name in met or not met}),
         fixed,
         result,
-        (*remarks, *left_out, *unmet),
+        (*remarks, *left_out, *unmet, *inexact, *result.manifest.remarks),
         folder,
     )
 
@@ -140,6 +141,14 @@ def _fixed(scenario: Scenario, calibrated: Mapping[str, Calibrated]) -> Scenario
 def _unmet(name: str, one: Calibrated, request: Request) -> str:
     side = "cannot lose as little" if request.limits_loss else "does not protect as much"
     return f"{name} {side}: {one.reached.value:.3g} at {one.parameter} {one.strength:.4g}"
+
+
+def _inexact(name: str, one: Calibrated, request: Request) -> str:
+    """Return a remark on a candidate that is on the right side of the goal, but not at it."""
+    difference = f"{one.reached.value:.3g} instead of {request.target_value:g}"
+    if one.solution.outcome == "unreachable":
+        return f"{name}: {difference} at the end of the range of {one.parameter}"
+    return f"{name}: {difference}, because the next value of {one.parameter} misses the goal"
 
 
 def _search_directory(folder: Path, scenario: Scenario) -> RunDirectory:

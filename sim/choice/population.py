@@ -49,7 +49,10 @@ def synthetic(request: Request, *, users: int = USERS, cell_km: float | None = N
     }
     remark = f"{users} synthetic commuters in a town of 10 x 10 km, {days} days, {24 * per_hour:.0f} queries a day"
     data = {"world": {"grid": grid, "roads": "lattice"}, "users": population}
-    return Base(data | {"replications": _REPLICATIONS, "record": _RECORD}, (remark, _cells_remark(cells, cells, side_km / cells)))
+    return Base(
+        data | {"replications": _REPLICATIONS, "record": _RECORD},
+        (remark, _cells_remark(cells, cells, side_km / cells)),
+    )
 
 
 def recorded(file: Path, request: Request, *, users: int = USERS, cell_km: float | None = None) -> Base:
@@ -99,9 +102,9 @@ def recorded(file: Path, request: Request, *, users: int = USERS, cell_km: float
 
 def _cell_km(area_km2: float, request: Request) -> float:
     """Return the size of cells: half the loss or radius, but at most `MOST_CELLS` cells."""
-    wanted = request.within_km if request.kind == "hide-home" else request.target
+    resolved_km = request.within_km if request.kind == "hide-home" else request.target
     finest = math.sqrt(area_km2 / MOST_CELLS)
-    return max(finest, wanted / 2, _LEAST_CELL_M / 1000)
+    return max(finest, resolved_km / 2, _LEAST_CELL_M / 1000)
 
 
 def _cells_remark(rows: int, cols: int, step_km: float) -> str:

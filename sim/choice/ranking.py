@@ -23,6 +23,8 @@ from sim.storage.event_schema import ATTACK, LPPM, QUALITY_LOSS_KM, QUERY_EVENT,
 
 _CONFIDENCE = 0.95
 _AT = 0.95
+_LITTLE = 0.25
+"""Ratio of error to loss below which a mechanism protects little; optimal mechanisms reach 1 on their own model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def ranked(result: Result, scenario: Scenario, request: Request, calibrated: Map
                 name,
                 one.parameter,
                 one.strength,
-                one.found.outcome,
+                one.solution.outcome,
                 mean_interval(loss_km),
                 float(np.quantile(loss_km, _AT, method="inverted_cdf")),
                 strongest,
@@ -216,7 +218,7 @@ def sentences(ranking: Ranking, request: Request) -> Sequence[str]:
             f"Runner-up: {second.name} with {second.parameter} {second.strength:.4g}, {_difference(second, request)}."
         )
     if ranking.users < FEWEST_USERS:
-        lines.append(f"{ranking.users} users are too few for intervals: the order may be chance.")
+        lines.append(f"{ranking.users} users are too few for intervals: the order is not significant.")
     elif ranking.ties:
         lines.append(
             f"Not distinguishable from {best.name} with these {ranking.users} users: {', '.join(ranking.ties)} "
@@ -224,6 +226,10 @@ def sentences(ranking: Ranking, request: Request) -> Sequence[str]:
         )
     elif len(ranking.candidates) > 1:
         lines.append(f"{best.name} is significantly better than every other candidate ({ranking.users} users).")
+    if request.limits_loss and best.error_km.value < _LITTLE * best.loss_km.value:
+        lines.append(
+            f"None of the candidates protects much at this loss: the error of {best.strongest} is a small part of it."
+        )
     if best.outcome == "unreachable":
         lines.append(f"Note: {best.name} is at the end of its range; the goal leaves room that it cannot use.")
     return lines

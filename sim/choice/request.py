@@ -1,4 +1,4 @@
-"""What is asked for: a limit on the loss, an error of the adversary, or a time for which homes stay hidden."""
+"""The request for a choice: a limit on the loss, an error of the adversary, or a time for which homes stay hidden."""
 
 from __future__ import annotations
 

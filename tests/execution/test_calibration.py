@@ -1,4 +1,4 @@
-"""Realised budgets: the strength found by simulations, against closed forms, and its place in a run."""
+"""Realised budgets: the strength calibration by simulations, against closed forms, and its place in a run."""
 
 from __future__ import annotations
 
@@ -50,11 +50,13 @@ def loss_km(scenario: Scenario, epsilon: float, cells: dict[str, list[int]]) -> 
 def test_the_strength_is_the_root_in_closed_form(replayed: Scenario, tmp_path: Path) -> None:
     result = sim.run(replayed, out=tmp_path / "run", figures=False)
     cells = {str(user): own["cell"].tolist() for user, own in result.events().groupby("user")}
-    (found,) = result.manifest.calibrations
+    (calibration,) = result.manifest.calibrations
     root = brentq(lambda epsilon: loss_km(replayed, epsilon, cells) - BUDGET_KM, 0.01, 100)
-    assert found.strength == pytest.approx(root, rel=0.01)
-    assert found.loss_km == pytest.approx(loss_km(replayed, found.strength, cells), rel=1e-9)
-    assert found.loss_km_low == found.loss_km == found.loss_km_high  # expected losses of recorded traces are exact
+    assert calibration.strength == pytest.approx(root, rel=0.01)
+    assert calibration.loss_km == pytest.approx(loss_km(replayed, calibration.strength, cells), rel=1e-9)
+    assert (
+        calibration.loss_km_low == calibration.loss_km == calibration.loss_km_high
+    )  # expected losses of recorded traces are exact
     assert result.summary()["expected_quality_loss_km"].iloc[0] == pytest.approx(BUDGET_KM, rel=0.002)
 
 
@@ -72,14 +74,14 @@ def test_learning_mechanisms_meet_the_budget_where_their_own_model_fails(
     plain = {"kind": "PEB-Exp", "name": "own model", "design": {"quality_budget_km": BUDGET_KM}}
     scenario = make_scenario(lppms=[budgeted("PEB-Exp"), plain], attacks=[], replications=20)
     result = sim.run(scenario, out=tmp_path / "run", figures=False)
-    (found,) = result.manifest.calibrations
+    (calibration,) = result.manifest.calibrations
     loss = result.summary().drop_duplicates("lppm").set_index("lppm")["expected_quality_loss_km"]
     # 20 replications are also those of the search: the run repeats its random numbers.
-    assert found.replications == 20
-    assert loss["PEB-Exp"] == pytest.approx(found.loss_km, rel=1e-9)
+    assert calibration.replications == 20
+    assert loss["PEB-Exp"] == pytest.approx(calibration.loss_km, rel=1e-9)
     assert loss["PEB-Exp"] == pytest.approx(BUDGET_KM, rel=0.002)
     assert abs(loss["own model"] - BUDGET_KM) > 0.05 * BUDGET_KM
-    assert found.loss_km_low < BUDGET_KM < found.loss_km_high
+    assert calibration.loss_km_low < BUDGET_KM < calibration.loss_km_high
 
 
 def test_common_random_numbers_make_the_loss_monotone(make_scenario: MakeScenario) -> None:
@@ -156,11 +158,11 @@ def test_a_sweep_over_realised_budgets(make_scenario: MakeScenario, tmp_path: Pa
     scenario = make_scenario(lppms=["Exp", "Drop"], sweep={path: budgets}, attacks=["sporadic"])
     result = sim.run(scenario, out=tmp_path / "run", figures=False)
     assert result.points()[f"{path}.realised"].tolist() == [0.8, 0.2]
-    found = {(one.lppm, one.asked_km): one for one in result.manifest.calibrations}
-    assert len(found) == 4
-    assert all(one.loss_km == pytest.approx(asked, rel=0.002) for (_, asked), one in found.items())
-    assert found["Exp", 0.2].strength > found["Exp", 0.8].strength
-    assert found["Drop", 0.2].strength < found["Drop", 0.8].strength
+    calibration = {(one.lppm, one.asked_km): one for one in result.manifest.calibrations}
+    assert len(calibration) == 4
+    assert all(one.loss_km == pytest.approx(budget_km, rel=0.002) for (_, budget_km), one in calibration.items())
+    assert calibration["Exp", 0.2].strength > calibration["Exp", 0.8].strength
+    assert calibration["Drop", 0.2].strength < calibration["Drop", 0.8].strength
     table = calibration_table(result.manifest, result.points())
     assert table is not None
     assert len(table.rows) == 4
@@ -169,8 +171,8 @@ def test_a_sweep_over_realised_budgets(make_scenario: MakeScenario, tmp_path: Pa
 
 def test_a_budget_above_every_loss_is_a_stated_limit(make_scenario: MakeScenario, tmp_path: Path) -> None:
     result = sim.run(make_scenario(lppms=[budgeted("SP-Exp", 50.0)]), out=tmp_path / "run", figures=False)
-    (found,) = result.manifest.calibrations
-    assert (found.strength, found.outcome) == (0.0, "unreachable")
+    (calibration,) = result.manifest.calibrations
+    assert (calibration.strength, calibration.outcome) == (0.0, "unreachable")
     (line,) = limits(result.manifest, result.points())
     assert "not reached" in line
     assert "SP-Exp" in line
@@ -178,16 +180,16 @@ def test_a_budget_above_every_loss_is_a_stated_limit(make_scenario: MakeScenario
 
 def test_block_sizes_stay_below_the_budget(make_scenario: MakeScenario, tmp_path: Path) -> None:
     result = sim.run(make_scenario(lppms=[budgeted("Snap", 1.3)]), out=tmp_path / "run", figures=False)
-    (found,) = result.manifest.calibrations
-    assert (found.outcome, found.strength) == ("nearest", int(found.strength))
-    assert found.loss_km < 1.3
+    (calibration,) = result.manifest.calibrations
+    assert (calibration.outcome, calibration.strength) == ("nearest", int(calibration.strength))
+    assert calibration.loss_km < 1.3
 
 
 def test_a_budget_below_every_loss_is_an_error(make_scenario: MakeScenario, tmp_path: Path) -> None:
     lossy = {"kind": "Drop", "design": {"drop_loss_km": 0.0, "quality_budget_km": {"realised": 0.1}}}
     scenario = make_scenario(lppms=[lossy])
-    found = sim.run(scenario, out=tmp_path / "none", figures=False).manifest.calibrations[0]
-    assert (found.outcome, found.loss_km) == ("unreachable", 0.0)
+    calibration = sim.run(scenario, out=tmp_path / "none", figures=False).manifest.calibrations[0]
+    assert (calibration.outcome, calibration.loss_km) == ("unreachable", 0.0)
     cloak = {"kind": "SP-Cloak", "design": {"population": 1, "quality_budget_km": {"realised": 1e-4}}}
     with raises_code(InputError, "infeasible-budget"):
         sim.run(make_scenario(lppms=[cloak]), out=tmp_path / "run", figures=False)
@@ -227,10 +229,10 @@ def test_large_populations_are_sampled(make_scenario: MakeScenario, monkeypatch:
 def test_the_goal_of_an_error_takes_the_strongest_attack(make_scenario: MakeScenario, tmp_path: Path) -> None:
     scenario = make_scenario(lppms=["SP-Exp"], replications=4)
     (point,) = points(scenario)
-    found = measure(point, scenario.lppms[0], ErrorGoal(), 1.0, Sample(4, 3, 3, 300), PopulationCache())
+    calibration = measure(point, scenario.lppms[0], ErrorGoal(), 1.0, Sample(4, 3, 3, 300), PopulationCache())
     fixed = make_scenario(lppms=[{"kind": "SP-Exp", "design": {"epsilon_per_km": 1.0}}], replications=4)
     errors = sim.run(fixed, out=tmp_path / "run", figures=False).summary()["expected_adversary_error_km"]
-    assert found.value == pytest.approx(errors.min(), rel=1e-9)
+    assert calibration.value == pytest.approx(errors.min(), rel=1e-9)
     assert errors.max() > errors.min()
 
 

@@ -23,10 +23,10 @@ def saturating(epsilon: float) -> float:
 
 @given(st.floats(1e-3, 3.99))
 def test_the_root_of_a_decreasing_loss_is_found(target: float) -> None:
-    found = StrengthSearch(saturating, epsilon_range()).find(target)
-    assert found.outcome == "reached"
-    assert abs(saturating(found.strength) / target - 1) <= TOLERANCE
-    assert found.evaluations <= 16
+    solution = StrengthSearch(saturating, epsilon_range()).find(target)
+    assert solution.outcome == "reached"
+    assert abs(saturating(solution.strength) / target - 1) <= TOLERANCE
+    assert solution.evaluations <= 16
 
 
 @given(st.floats(0.05, 0.95), st.floats(0.5, 2))
@@ -48,8 +48,8 @@ def test_several_targets_share_evaluations() -> None:
     search = StrengthSearch(loss, epsilon_range())
     together = [search.find(target) for target in (0.1, 0.2, 0.3, 0.4)]
     assert len(measured) == len(set(measured)) == together[-1].evaluations
-    for target, found in zip((0.1, 0.2, 0.3, 0.4), together, strict=True):
-        assert abs(saturating(found.strength) / target - 1) <= TOLERANCE
+    for target, solution in zip((0.1, 0.2, 0.3, 0.4), together, strict=True):
+        assert abs(saturating(solution.strength) / target - 1) <= TOLERANCE
 
 
 @pytest.mark.parametrize(("side", "k"), [("at most", 36), ("at least", 37)])
@@ -58,19 +58,19 @@ def test_whole_numbers_stay_on_their_side_of_the_target(side: str, k: int) -> No
         return 0.1 * k
 
     assert loss(36) < 3.65 < loss(37)
-    found = StrengthSearch(loss, WHOLE, side).find(3.65)  # type: ignore[arg-type]
-    assert (found.strength, found.outcome, found.meets) == (k, "nearest", True)
+    solution = StrengthSearch(loss, WHOLE, side).find(3.65)  # type: ignore[arg-type]
+    assert (solution.strength, solution.outcome, solution.meets) == (k, "nearest", True)
 
 
 def test_a_jump_is_approached_from_the_allowed_side() -> None:
     def loss(epsilon: float) -> float:
         return 1.0 if epsilon < 3 else 0.2
 
-    found = StrengthSearch(loss, epsilon_range()).find(0.5)
-    assert found.outcome == "nearest"
-    assert found.meets
-    assert 3 <= found.strength < 3.01
-    assert found.evaluations <= MOST_EVALUATIONS
+    solution = StrengthSearch(loss, epsilon_range()).find(0.5)
+    assert solution.outcome == "nearest"
+    assert solution.meets
+    assert 3 <= solution.strength < 3.01
+    assert solution.evaluations <= MOST_EVALUATIONS
 
 
 @pytest.mark.parametrize(
@@ -86,5 +86,5 @@ def test_a_jump_is_approached_from_the_allowed_side() -> None:
 def test_targets_beyond_the_ends(
     loss: Callable[[float], float], target: float, side: str, expected: tuple[float, str, bool]
 ) -> None:
-    found: Found = StrengthSearch(loss, epsilon_range(), side).find(target)  # type: ignore[arg-type]
-    assert (found.strength, found.outcome, found.meets) == expected
+    solution: Found = StrengthSearch(loss, epsilon_range(), side).find(target)  # type: ignore[arg-type]
+    assert (solution.strength, solution.outcome, solution.meets) == expected

@@ -48,7 +48,7 @@ class NotStored(Exception):
 def calibrate(
     chunk: CalibrationChunk, directory: RunDirectory, populations: PopulationCache, tick: Tick | None = None
 ) -> None:
-    """Find the strengths of a chunk; store each evaluation at once."""
+    """Find the strengths of a chunk; store each evaluation when it ends."""
     stored = read_evaluations(chunk, directory)
     taken = sample(chunk.point, chunk.lppm, chunk.goal, populations)
 

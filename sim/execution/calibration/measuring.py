@@ -40,7 +40,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What is simulated for one strength: replications, and users as blocks (empty: all users in one simulation)."""
+    """Simulations for one strength: replications, and users as blocks (empty: all users in one simulation)."""
 
     replications: int
     users: int

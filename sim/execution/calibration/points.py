@@ -34,7 +34,7 @@ class Calibrated:
 
     chunk: CalibrationChunk
     target: float
-    found: Found
+    solution: Found
     reached: Measured
     sample: Sample
 
@@ -50,7 +50,7 @@ class Calibrated:
         """Strength that was found, a whole number for designs that need one."""
         span = self.chunk.lppm.design.strength_range
         assert span is not None
-        return round(self.found.strength) if span.whole else float(self.found.strength)
+        return round(self.solution.strength) if span.whole else float(self.solution.strength)
 
     def described(self) -> dict[str, Any]:
         """Return the result and the number of simulations as in the manifest."""
@@ -60,8 +60,8 @@ class Calibrated:
             "loss_km": self.reached.value,
             "loss_km_low": self.reached.low,
             "loss_km_high": self.reached.high,
-            "outcome": self.found.outcome,
-            "strengths_tried": self.found.evaluations,
+            "outcome": self.solution.outcome,
+            "strengths_tried": self.solution.evaluations,
             "replications": self.sample.replications,
             "users": self.sample.users,
             "of_users": self.sample.of_users,
@@ -107,8 +107,8 @@ def with_strengths(
             one = results[chunks[_key(point, lppm)].id, budget.realised]
             _require_met(lppm, one)
             fixed[lppm.name] = lppm.model_copy(update={"design": lppm.design.with_strength(one.strength)})
-            asked = {"point": point.index, "lppm": lppm.name, "asked_km": budget.realised, "at": budget.at}
-            entries.append(asked | one.described())
+            budgeted = {"point": point.index, "lppm": lppm.name, "asked_km": budget.realised, "at": budget.at}
+            entries.append(budgeted | one.described())
         points.append(replace(point, scenario=with_lppms(point.scenario, fixed)))
     return points, entries
 
@@ -189,7 +189,7 @@ def _goal(lppm: LPPMSpec) -> LossGoal:
 
 def _require_met(lppm: LPPMSpec, one: Calibrated) -> None:
     """Raise InputError if every strength loses more than the budget; a budget above all losses is a stated limit."""
-    if not one.found.meets:
+    if not one.solution.meets:
         raise InputError(
             f"lppms.{lppm.name}.design.quality_budget_km: the loss in the run is at least {one.reached.value:.4g} km, "
             f"with {one.parameter} {one.strength:.4g}, found a budget of {one.target:g} km: increase the budget",
