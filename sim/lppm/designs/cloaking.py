@@ -41,7 +41,8 @@ class CloakingParameters(CalibratedParameters):
     """Total number of people in the world."""
     quality_budget_km: NonNegative | RealisedBudget | None = None
     """Expected quality loss in km under the mechanism's own prior. Replaces `k`: the minimum mass of a region is
-    calibrated to this loss for each prior."""
+    calibrated to this loss for each prior. `{realised: 0.3}` refers to the mean loss of the users in the run
+    instead; with `at: 0.95`, to that of 95 % of them."""
 
     @model_validator(mode="after")
     def _enough_people(self) -> Self:

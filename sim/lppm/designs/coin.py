@@ -38,8 +38,9 @@ class CoinParameters(CalibratedParameters):
     reveal_probability: Share | None = None
     """Probability of reporting the true cell (default: 0.5)."""
     quality_budget_km: NonNegative | RealisedBudget | None = None
-    """Expected quality loss in km under the mechanism's own prior. Replaces `reveal_probability`, which is calibrated
-    to this loss for each prior."""
+    """Expected quality loss in km under the mechanism's own prior. Replaces `reveal_probability`, which is
+    calibrated to this loss for each prior. `{realised: 0.3}` refers to the mean loss of the users in the run
+    instead; with `at: 0.95`, to that of 95 % of them."""
 
     @property
     def strength_range(self) -> StrengthRange:

@@ -29,8 +29,9 @@ class DroppingParameters(CalibratedParameters):
     drop_probability: Share | None = None
     """Probability of reporting nothing (default: 0.5)."""
     quality_budget_km: NonNegative | RealisedBudget | None = None
-    """Expected quality loss in km under the mechanism's own prior. Replaces `drop_probability`, which is calibrated to
-    this loss for each prior."""
+    """Expected quality loss in km under the mechanism's own prior. Replaces `drop_probability`, which is calibrated
+    to this loss for each prior. `{realised: 0.3}` refers to the mean loss of the users in the run instead; with `at:
+    0.95`, to that of 95 % of them."""
     drop_loss_km: NonNegative | None = None
     """Quality loss in km of a query without a report. By default the service answers for the best cell under the
     belief, and the loss is the quality distance to that cell."""

@@ -41,7 +41,8 @@ class ExponentialParameters(CalibratedParameters):
     """Decay rate of the report probability with distance, per km (default: 1)."""
     quality_budget_km: NonNegative | RealisedBudget | None = None
     """Expected quality loss in km under the mechanism's own prior. Replaces `epsilon_per_km`, which is calibrated to
-    this loss for each prior."""
+    this loss for each prior. `{realised: 0.3}` refers to the mean loss of the users in the run instead; with `at:
+    0.95`, to that of 95 % of them."""
     remap: bool = True
     """Replace each output by the cell with the smallest expected loss under its posterior. This never increases the
     expected loss and, as post-processing, does not reduce privacy."""

@@ -39,7 +39,8 @@ class OptimalQualityParameters(CalibratedParameters):
     distance d, the probabilities of any report differ at most by the factor exp(epsilon d) (default: 1)."""
     quality_budget_km: NonNegative | RealisedBudget | None = None
     """Expected quality loss in km under the mechanism's own prior. Replaces `epsilon_per_km`, which is calibrated to
-    this loss for each prior."""
+    this loss for each prior. `{realised: 0.3}` refers to the mean loss of the users in the run instead; with `at:
+    0.95`, to that of 95 % of them."""
     metric: Literal["euclidean", "quality", "privacy"] = "euclidean"
     """Distance of the privacy guarantee: Euclidean, or the world's quality or privacy distance."""
     spanner_dilation: Annotated[float, Field(ge=1, le=10)] = 1.1

@@ -33,7 +33,8 @@ class PlanarGeometricParameters(CalibratedParameters):
     """Privacy parameter epsilon of geo-indistinguishability, per km of the distance in `metric` (default: 1)."""
     quality_budget_km: NonNegative | RealisedBudget | None = None
     """Expected quality loss in km under the mechanism's own prior. Replaces `epsilon_per_km`, which is calibrated to
-    this loss for each prior."""
+    this loss for each prior. `{realised: 0.3}` refers to the mean loss of the users in the run instead; with `at:
+    0.95`, to that of 95 % of them."""
     metric: Metric = "euclidean"
     """Distance of the noise and of the privacy guarantee, independent of the quality distance; `manhattan` is
     faster."""

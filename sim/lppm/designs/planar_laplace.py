@@ -50,7 +50,8 @@ class PlanarLaplaceParameters(CalibratedParameters):
     """Privacy parameter epsilon of geo-indistinguishability, per km of Euclidean distance (default: 1)."""
     quality_budget_km: NonNegative | RealisedBudget | None = None
     """Expected quality loss in km under the mechanism's own prior. Replaces `epsilon_per_km`, which is calibrated to
-    this loss for each prior."""
+    this loss for each prior. `{realised: 0.3}` refers to the mean loss of the users in the run instead; with `at:
+    0.95`, to that of 95 % of them."""
     discretise: bool = True
     """Report cells. If false, report points rounded to metres, which may lie outside the grid; `epsilon_per_km` must
     then be in [0.001, 100]."""
