@@ -12,6 +12,9 @@ import pandas as pd
 
 from sim.analysis import metrics, ranking, smoothing_error
 from sim.analysis.adaptation import BEFORE, RECOVERED, WINDOW, Adaptation
+from sim.analysis.answers.home_exposure import Night
+from sim.analysis.answers.of_run import Answers, answers
+from sim.analysis.answers.questions import Questions
 from sim.analysis.event_log import SERIES, log_parts
 from sim.analysis.narrative import comparable
 from sim.analysis.passes import FirstPass, SecondPass
@@ -23,6 +26,7 @@ from sim.analysis.tournament import LEAST_ATTACKS, LEAST_LPPMS, common_loss_km, 
 from sim.analysis.trajectories import TrajectoryCollector, output_space
 from sim.analysis.user_batches import prior_error_note
 from sim.analysis.user_blocks import UserBlocks
+from sim.errors import input_errors
 from sim.interfaces import OutputSpace
 from sim.storage.errors import NotApplicable, RequestError
 from sim.storage.event_schema import MEASURES
@@ -30,6 +34,8 @@ from sim.storage.manifest import RunManifest
 from sim.storage.run_directory import RunDirectory
 
 T = TypeVar("T")
+NIGHT = (22.0, 6.0, 0.0)
+"""Default night: its start and end in hours, and local time minus the time of the queries."""
 _BYTES_PER_ROW = 500
 """Approximate size of a row of the event log in a pandas frame, with its texts."""
 _UNKNOWN_MEMORY_BYTES = 8_000_000_000
@@ -198,6 +204,38 @@ class Result:
         return with_spread(
             self.hindsight(), self._first_pass().user_smoothing_errors, smoothing_error.COLUMNS, [*SERIES, "lag"]
         )
+
+    def answers(
+        self, radii_km: Sequence[float] = (), places: Sequence[int] = (), night: tuple[float, float, float] = NIGHT
+    ) -> Answers:
+        """Return answers people understand: places located, homes known, users singled out and linked.
+
+        Each stands beside control attacks, which guess without any report, with the excess risk over them.
+
+        Parameters
+        ----------
+        radii_km
+            Radii in km, in (0, inf). Default: 0.1, 0.5, 0.564 (1,850 ft) and 2.
+        places
+            Numbers N of most visited places, in [1, 100]. Default: 1, 2, 3 and 5.
+        night
+            Hours of the local day at which users are at home, from and until, and local time minus the time of the
+            queries in hours.
+
+        Returns
+        -------
+        Answers
+            Frames ``table`` (a row per question, point, LPPM and attack) and ``home_exposure`` (homes known by day),
+            and ``notes`` on what limits them.
+
+        Raises
+        ------
+        NotApplicable
+            If the log is a summary, which has no cells: set ``record: {log: queries}``.
+        """
+        with input_errors("answers"):
+            questions = Questions.of(radii_km, places, Night(*night))
+        return self._cached(f"answers {questions}", lambda: answers(self.run, questions))
 
     def shifts(self) -> pd.DataFrame:
         """Return the shifts in the behaviour of users: the name of each, the user, and the first query after it."""

@@ -27,8 +27,8 @@ SPREAD = "spread"
 """Name of the column with the meaning of `_low` and `_high`: confidence limits, extremes over users, or none."""
 ENDS = ("", "_low", "_high")
 """Column suffixes of a mean and of the limits of its interval."""
-_MAY_BE_NEGATIVE = ("difference_km", "gain_km")
-_SHARES = ("hit_rate", "posterior_at_truth", "identified_share", "distance")
+_MAY_BE_NEGATIVE = ("difference_km", "gain_km", "excess")
+_SHARES = ("hit_rate", "posterior_at_truth", "identified_share", "distance", "share", "known")
 
 
 def intervals(units: pd.DataFrame, keys: list[str], names: Sequence[str] = MEASURES) -> pd.DataFrame:

@@ -13,7 +13,18 @@ from sim.errors import InputError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FigureKind = Literal["tradeoff", "over_time", "efficiency", "adaptation", "tournament", "users", "profiles", "map"]
+FigureKind = Literal[
+    "tradeoff",
+    "over_time",
+    "efficiency",
+    "adaptation",
+    "tournament",
+    "home_exposure",
+    "located",
+    "users",
+    "profiles",
+    "map",
+]
 
 
 class Result(analysis.Result):
@@ -61,8 +72,10 @@ class Result(analysis.Result):
         kind
             ``"tradeoff"``: adversary error against quality loss. ``"over_time"``: both by query index.
             ``"efficiency"``: their ratio by query index. ``"adaptation"``: efficiency around a shift.
-            ``"tournament"``: every LPPM against every attack. ``"users"``: both for each user. ``"profiles"``: distance
-            of learned from true profiles. ``"map"``: true cells, reports and estimates of one user.
+            ``"tournament"``: every LPPM against every attack. ``"home_exposure"``: homes known over days.
+            ``"located"``: share of queries located within radii. ``"users"``: loss and error of each user.
+            ``"profiles"``: distance of learned from true profiles. ``"map"``: true cells, reports and estimates of one
+            user.
         width
             Width in inches, in [2.5, 20], or ``"column"`` or ``"page"`` of a paper (3.5 and 7.16 inches).
         lppms, attacks, users

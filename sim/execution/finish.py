@@ -9,6 +9,7 @@ import pandas as pd
 
 from sim.analysis import budgets
 from sim.analysis.adaptation import Adaptation
+from sim.analysis.answers.of_run import Answers
 from sim.analysis.result import Result
 from sim.analysis.sweep_labels import swept_words, with_swept_values
 from sim.execution.failures import FailedChunks
@@ -104,3 +105,12 @@ def write_adaptation_results(result: Result, adaptation: Adaptation, *, figures:
         from sim.plots import write_adaptation
 
         write_adaptation(result.run, adaptation)
+
+
+def write_answers(result: Result, answers: Answers) -> None:
+    """Write the tables and the figures of the answers about a run."""
+    result.run.write_csv("answers.csv", with_swept_values(answers.table, result.points()))
+    result.run.write_csv("home_exposure.csv", with_swept_values(answers.home_exposure, result.points()))
+    from sim.plots import write_answer_figures
+
+    write_answer_figures(result, answers)

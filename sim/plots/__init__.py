@@ -6,8 +6,9 @@ literally; markup in them is not interpreted.
 
 from sim.analysis.time_series import middle_points
 from sim.plots.adaptation import adaptation_figure
+from sim.plots.answers import home_exposure_figure, located_figure
 from sim.plots.marks import MOST_ROWS
-from sim.plots.of_run import write_adaptation, write_figures
+from sim.plots.of_run import write_adaptation, write_answer_figures, write_figures
 from sim.plots.over_time import over_time_figure
 from sim.plots.style import (
     COLOURS,
@@ -39,6 +40,8 @@ __all__ = [
     "STYLE",
     "Look",
     "adaptation_figure",
+    "home_exposure_figure",
+    "located_figure",
     "looks",
     "middle_points",
     "over_time_figure",
@@ -46,5 +49,6 @@ __all__ = [
     "save",
     "tradeoff_figure",
     "write_adaptation",
+    "write_answer_figures",
     "write_figures",
 ]

@@ -18,6 +18,7 @@ from sim.analysis.sweep_labels import circumstances, in_order, with_distinct_nam
 from sim.analysis.tournament import standings
 from sim.plots import style
 from sim.plots.adaptation import adaptation_figure
+from sim.plots.answers import home_exposure_figure, located_figure
 from sim.plots.map import BaseMap, Guesses, map_figure
 from sim.plots.of_run import sweep_title, users_of_few
 from sim.plots.over_time import efficiency_figure, over_time_figure
@@ -258,6 +259,19 @@ def _tournament(view: _View) -> Figure:
     return tournament_figure(standings(view.summary, users), width=view.width)
 
 
+def _home_exposure(view: _View) -> Figure:
+    view.require_attack("answer about homes")
+    answers = view.result.answers()
+    rows, resolution = view.only(view.named(answers.home_exposure)), float(answers.table["resolution_km"].max())
+    return home_exposure_figure(rows, resolution_km=resolution, title=view.title, width=view.width, names=view.looks)
+
+
+def _located(view: _View) -> Figure:
+    view.require_attack("share of located queries")
+    rows = view.only(view.named(view.result.answers().table))
+    return located_figure(rows, title=view.title, width=view.width, names=view.looks)
+
+
 def _users(view: _View) -> Figure:
     attack = view.one_attack("users")
     table = view.result.user_series()
@@ -319,6 +333,8 @@ KINDS: dict[str, _Kind] = {
     "efficiency": _Kind(_efficiency),
     "adaptation": _Kind(_adaptation),
     "tournament": _Kind(_tournament),
+    "home_exposure": _Kind(_home_exposure),
+    "located": _Kind(_located),
     "users": _Kind(_users, of_users=True),
     "profiles": _Kind(_profiles, of_attacks=False),
     "map": _Kind(_map, of_users=True),

@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from sim.analysis.adaptation import Adaptation
+from sim.analysis.answers.of_run import Answers
 from sim.analysis.result import Result
 from sim.analysis.statistics import are_few
 from sim.analysis.sweep_labels import circumstances, in_order, path_headings, swept_value, with_distinct_names
@@ -16,6 +17,7 @@ from sim.analysis.time_series import middle_points
 from sim.analysis.tournament import is_tournament, standings
 from sim.plots import style
 from sim.plots.adaptation import adaptation_figure
+from sim.plots.answers import home_exposure_figure, located_figure
 from sim.plots.over_time import over_time_figure
 from sim.plots.tournament import tournament_figure
 from sim.plots.tradeoff import tradeoff_figure
@@ -77,6 +79,21 @@ def write_adaptation(run: RunDirectory, adaptation: Adaptation) -> list[Any]:
             )
         },
     )
+
+
+def write_answer_figures(result: Result, answers: Answers) -> list[Any]:
+    """Write `figures/home_exposure.*` and `figures/located.*` of a run and return the written files."""
+    run, points = result.run, result.points()
+    home, table = (
+        with_distinct_names(in_order(table, run), points) for table in (answers.home_exposure, answers.table)
+    )
+    title = sweep_title(table, points)
+    resolution = float(answers.table["resolution_km"].max())
+    figures = {
+        "home_exposure": home_exposure_figure(home, resolution_km=resolution, title=title),
+        "located": located_figure(table, title=title),
+    }
+    return _written(run, figures)
 
 
 def _written(run: RunDirectory, figures: dict[str, Figure]) -> list[Any]:

@@ -13,6 +13,7 @@ from sim.analysis.statistics import FEWEST_USERS
 from sim.analysis.summary import LOSS_AND_ERROR, preferred
 from sim.plots.intervals import blank_few, few_users
 from sim.plots.marks import marks_of
+from sim.report.answers import StudyAnswers, steps
 from sim.report.study import Study
 from sim.storage.errors import NotApplicable
 from sim.storage.sampling import sampled
@@ -27,7 +28,7 @@ _ENDS = ("", "_low", "_high")
 Chart = dict[str, Any]
 
 
-def charts(study: Study) -> dict[str, Any]:
+def charts(study: Study, answers: StudyAnswers) -> dict[str, Any]:
     """Return all charts of a page by name."""
     of_users = study.joined([result.user_series() for result in study.results])
     return {
@@ -36,6 +37,8 @@ def charts(study: Study) -> dict[str, Any]:
         "adaptation": adaptation(study),
         "profiles": beliefs(study),
         "users": user_by_user(study, of_users),
+        "homes": homes(study, answers),
+        "located": located(study, answers),
     }
 
 
@@ -148,6 +151,36 @@ def _or_nothing(read: Callable[[], pd.DataFrame]) -> pd.DataFrame:
         return read().assign(attack="")
     except NotApplicable:
         return pd.DataFrame({"point": [], "lppm": [], "attack": []})
+
+
+def homes(study: Study, answers: StudyAnswers) -> list[Chart]:
+    """Return the share of users whose home is known over days, with one panel per attack."""
+    panels = []
+    note = ""
+    for title, radius, rows in answers.homes():
+        note = f"{radius}; bands: 95 % confidence intervals over users"
+        of_lppm = rows.groupby("lppm", sort=False)
+        panels.append(
+            {"title": title, "curves": [_curve(study, name, steps(own), "day", "known") for name, own in of_lppm]}
+        )
+    x = {"label": "days of reports", "unit": "", "whole": True}
+    return [_chart(x, _plain("share of users"), panels, note=note, title="Homes known")] if panels else []
+
+
+def located(study: Study, answers: StudyAnswers) -> list[Chart]:
+    """Return the share of queries located within each radius, with one panel per attack."""
+    panels = [
+        {
+            "title": title,
+            "curves": [
+                _curve(study, name, own, "radius_km", "share") for name, own in rows.groupby("lppm", sort=False)
+            ],
+        }
+        for title, rows in answers.located()
+    ]
+    x = {"label": "radius", "unit": "km", "whole": False}
+    note = "share of queries whose true place is within the radius of the estimate; bands: 95 % confidence intervals"
+    return [_chart(x, _plain("share of queries"), panels, note=note, title="Located")] if panels else []
 
 
 def user_by_user(study: Study, of_users: pd.DataFrame) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from sim.plots.labels import printable
 from sim.report import tables, text
+from sim.report.answers import StudyAnswers
 from sim.report.charts import charts
 from sim.report.markup import Markup, escaped, tag
 from sim.report.replay import replays
@@ -30,7 +31,8 @@ MOST_LETTERS = 4_900_000
 
 def assembled(study: Study, *, live: bool = False) -> str:
     """Return the page of a study; a live page polls its own server for newer versions."""
-    drawn = charts(study)
+    answers = StudyAnswers(study)
+    drawn = charts(study, answers)
     style = _assets((*STYLES, LIVE_STYLE) if live else STYLES)
     script = _script((*SCRIPTS, LIVE) if live else SCRIPTS)
     parts = {
@@ -46,6 +48,9 @@ def assembled(study: Study, *, live: bool = False) -> str:
         "tradeoff": _chart("tradeoff", drawn, "This run has no attack, so the adversary error is undefined."),
         "time": _chart("time", drawn, "This run has no queries."),
         "adaptation": _chart("adaptation", drawn, None),
+        "homes": _chart("homes", drawn, None),
+        "located": _chart("located", drawn, None),
+        "answers": answers.table(),
         "adapted": tables.adaptation(study),
         "profiles": _chart("profiles", drawn, text.without_beliefs(study)),
         "users": _chart("users", drawn, "This run has no queries."),

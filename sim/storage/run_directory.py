@@ -44,6 +44,8 @@ _NAMES = {
     "adaptation.csv",
     "tournament.csv",
     "hindsight.csv",
+    "answers.csv",
+    "home_exposure.csv",
     "events",
     "snapshots",
     "figures",

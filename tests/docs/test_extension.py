@@ -54,6 +54,9 @@ def run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sim.run(sim.load(folder / "study.yaml"), out=folder / "run", figures=False)
     adaptation = sim.Result.open(folder / "run").adaptation(window=4, before=8).summary
     adaptation.to_csv(folder / "run" / "adaptation.csv", index=False)
+    answers = sim.Result.open(folder / "run").answers()
+    answers.table.to_csv(folder / "run" / "answers.csv", index=False)
+    answers.home_exposure.to_csv(folder / "run" / "home_exposure.csv", index=False)
     return folder / "run"
 
 

@@ -3,8 +3,10 @@
 A day runs from the start of one night to the start of the next, so that a night is not cut; day 1 has the user's first
 report. The true home is the place of most queries at night. The adversary forms an estimate of it from the estimates of
 the user's place at night: by the *median* rule, the median of the coordinates of all nights so far, which averages
-noise out; by the *latest* rule, the median of the last night, which is better for adversaries that themselves
-accumulate evidence, such as the belief `home`. A user without queries at night counts with all of them.
+noise out (of an even number the lower one, which is a cell if the estimates are); by the *latest* rule, the median of
+the last night, which is better for adversaries that themselves accumulate evidence, such as the belief `home`; by the
+*frequent* rule, the place with the most estimates of all nights so far within the radius, which is better for users who
+are often elsewhere at night. A user without queries at night counts with all of them.
 
 The home is known from the first night on after which the estimate is within the radius, and stays within it until the
 end of the observation. That the home is known is only established by at least `STABLE_NIGHTS` nights, because even a
@@ -25,8 +27,8 @@ from sim.interfaces import FloatArray, IntArray
 
 HOUR_S, DAY_S = 3_600, 86_400
 STABLE_NIGHTS = 3
-Rule = Literal["median", "latest"]
-RULES: tuple[Rule, ...] = ("median", "latest")
+Rule = Literal["median", "latest", "frequent"]
+RULES: tuple[Rule, ...] = ("median", "latest", "frequent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +112,15 @@ def home_estimates(
     *,
     rule: Rule,
     night: Night = Night(),  # noqa: B008
+    radius_km: float = 0.0,
 ) -> HomeEstimates:
     """Return the estimates of a user's home from the estimates of their places, in km, shape (n, 2), in order of time.
 
+    `radius_km` is that of the rule *frequent*.
+
     >>> at = np.array([[0.0, 0.0], [2.0, 0.0], [4.0, 0.0]])
     >>> home_estimates(at, np.array([0, 24, 48]) * 3600, rule="median").places[:, 0].tolist()
-    [0.0, 1.0, 2.0]
+    [0.0, 0.0, 2.0]
     >>> home_estimates(at, np.array([0, 24, 48]) * 3600, rule="latest").days.tolist()
     [1, 2, 3]
     """
@@ -124,9 +129,28 @@ def home_estimates(
     chosen, own_days = places[used], all_days[used]
     days, starts = np.unique(own_days, return_index=True)
     ends = np.append(starts[1:], len(own_days))
-    begins = np.zeros_like(starts) if rule == "median" else starts
-    estimates = np.array([np.median(chosen[a:b], axis=0) for a, b in zip(begins, ends, strict=True)])
+    if rule == "frequent":
+        estimates = _most_frequent(chosen, ends, radius_km)
+    else:
+        begins = np.zeros_like(starts) if rule == "median" else starts
+        estimates = np.array([_median(chosen[a:b]) for a, b in zip(begins, ends, strict=True)])
     return HomeEstimates(days - all_days[0] + 1, estimates.reshape(-1, 2), int(all_days[-1] - all_days[0] + 1))
+
+
+def _median(places: FloatArray) -> FloatArray:
+    """Return the lower median of each coordinate: of centres of cells again a centre of a cell."""
+    middle = (len(places) - 1) // 2
+    return np.asarray(np.partition(places, middle, axis=0)[middle])
+
+
+def _most_frequent(places: FloatArray, ends: IntArray, radius_km: float) -> FloatArray:
+    """Return the place with the most places within the radius among those before each end; the first if tied."""
+    distinct, first, which = np.unique(places, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    distinct, which = distinct[order], np.argsort(order)[which.ravel()]
+    counts = np.array([np.bincount(which[:end], minlength=len(distinct)) for end in ends.tolist()])
+    covered = counts @ within(distances_km(distinct[:, None], distinct[None]), radius_km)
+    return np.asarray(distinct[np.where(counts > 0, covered, -1).argmax(axis=1)])
 
 
 class KnownHome(NamedTuple):

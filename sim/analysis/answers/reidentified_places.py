@@ -18,6 +18,8 @@ from sim.interfaces import FloatArray
 
 COUNTS = (1, 2, 3, 5)
 """Default numbers N of places."""
+_DENSE_PLACES = 1_000
+"""Largest number of places whose neighbours are in a matrix of 1 MB, which is faster than a sparse one."""
 
 
 def top_places(places: FloatArray, weights: FloatArray, count: int, merge_km: float = 0.0) -> FloatArray:
@@ -42,14 +44,16 @@ def top_places(places: FloatArray, weights: FloatArray, count: int, merge_km: fl
     while len(chosen) < count and (left > 0).any():
         best = int(np.where(left > 0, covered, -np.inf).argmax())
         chosen.append(best)
-        taken = near.indices[near.indptr[best] : near.indptr[best + 1]]
-        covered = covered - near[taken].T @ left[taken]
+        taken = np.flatnonzero(near[best] if isinstance(near, np.ndarray) else near[[best]].toarray())
+        covered = covered - left[taken] @ near[taken]
         left[taken] = 0.0
     return places[chosen]
 
 
 def _neighbours(places: FloatArray, reach_km: float) -> Any:
-    """Return a sparse symmetric matrix that is 1 for places at most this far apart."""
+    """Return a symmetric matrix that is true for places at most this far apart, sparse if there are many."""
+    if len(places) <= _DENSE_PLACES:
+        return within(distances_km(places[:, None], places[None]), reach_km)
     pairs = cKDTree(places).query_pairs(reach_km + BORDER_KM, output_type="ndarray")
     own = np.arange(len(places))
     row, column = (np.concatenate([own, pairs[:, a], pairs[:, b]]) for a, b in ((0, 1), (1, 0)))

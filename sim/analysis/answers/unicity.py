@@ -7,7 +7,8 @@ same key; a user who is alone in it is singled out by these places.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,7 +42,7 @@ def anonymity_sets(keys: Sequence[Hashable]) -> FloatArray:
     return np.array([sizes[key] for key in keys], dtype=float)
 
 
-def singled_out(sizes: Counter[Hashable]) -> tuple[int, int]:
+def singled_out(sizes: Mapping[Any, int]) -> tuple[int, int]:
     """Return the number of users who are alone in their anonymity set, and of all users, from the sizes by key.
 
     >>> singled_out(Counter("abac"))

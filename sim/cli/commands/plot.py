@@ -17,7 +17,12 @@ from sim.escaping import visible
 @click.option(
     "--figure",
     "kind",
-    type=click.Choice(["tradeoff", "over_time", "efficiency", "adaptation", "tournament", "users", "profiles", "map"]),
+    type=click.Choice(
+        [
+            *("tradeoff", "over_time", "efficiency", "adaptation", "tournament", "home_exposure", "located"),
+            *("users", "profiles", "map"),
+        ]
+    ),
     help="Draw a single figure in print quality.",
 )
 @click.option(

@@ -30,6 +30,11 @@ class Goal(Protocol):
         ...
 
     @property
+    def unit(self) -> str:
+        """Return the unit of the metric."""
+        ...
+
+    @property
     def narrow(self) -> float:
         """Return the relative width of a bracket of strengths at which a jump of the metric is accepted."""
         ...
@@ -79,6 +84,7 @@ class LossGoal:
 
     at: float | None = None
     side: ClassVar[Side] = "at most"
+    unit: ClassVar[str] = "km"
     narrow: ClassVar[float] = NARROW
 
     def needs(self, scenario: Scenario) -> dict[str, object]:  # noqa: ARG002
@@ -112,6 +118,7 @@ class ErrorGoal:
     """The mean error of the adversary with the strongest attack, the one with the smallest mean error."""
 
     side: ClassVar[Side] = "at least"
+    unit: ClassVar[str] = "km"
     narrow: ClassVar[float] = 1e-3
 
     def needs(self, scenario: Scenario) -> dict[str, object]:

@@ -28,6 +28,7 @@ class HomeGoal:
     days: float
     within_km: float
     side: ClassVar[Side] = "at least"
+    unit: ClassVar[str] = "of the homes hidden"
     narrow: ClassVar[float] = 0.05
 
     def needs(self, scenario: Scenario) -> dict[str, object]:
@@ -71,7 +72,7 @@ def days_known(present: pd.DataFrame, world: World, within_km: float) -> pd.Seri
         guessed = np.column_stack([grid.x_km[guesses], grid.y_km[guesses]])
         home = true_home(places, times_s).place
         for rule in RULES:
-            known = day_known(home_estimates(guessed, times_s, rule=rule), home, within_km)
+            known = day_known(home_estimates(guessed, times_s, rule=rule, radius_km=within_km), home, within_km)
             rows[rule].append((attack, replication, user, _signed(known)))
     columns = [ATTACK, REPLICATION, USER, "day"]
     frames = [pd.DataFrame(own, columns=columns).set_index(columns[:3])["day"] for own in rows.values()]

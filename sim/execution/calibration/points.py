@@ -139,9 +139,10 @@ def search(
                 f"lppms.{name}: the calibration failed: {ended.error}\n{ended.details}".rstrip(),
                 code="calibration-failed",
             )
+        goal = every[ended.chunk.id].goal
         own = _stored(every[ended.chunk.id], directory, populations)
         results |= own
-        strengths = ", ".join(f"{one.strength:.4g} for {one.target:g} km" for one in own.values())
+        strengths = ", ".join(f"{one.strength:.4g} for {one.target:g} {goal.unit}" for one in own.values())
         notify(f"calibrated {name} ({number}/{len(todo)}): {next(iter(own.values())).parameter} {strengths}")
     return results
 

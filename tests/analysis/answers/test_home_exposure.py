@@ -57,7 +57,7 @@ def test_estimates_use_nights_so_far_only() -> None:
     places = np.array([[9.0, 9], [0, 0], [9, 9], [4, 0], [5, 3], [9, 9]])
     median = home_estimates(places, times, rule="median")
     assert median.days.tolist() == [2, 3, 4], "day 1 ends with the first night"
-    assert median.places.tolist() == [[0, 0], [2, 0], [4, 0]]
+    assert median.places.tolist() == [[0, 0], [0, 0], [4, 0]]
     assert median.last_day == 4
     assert home_estimates(places, times, rule="latest").places.tolist() == [[0, 0], [4, 0], [5, 3]]
 
@@ -82,6 +82,26 @@ def test_a_random_estimate_does_not_become_known() -> None:
         day_known(nights(np.where(rng.random((30, 1)) < 0.2, HOME, HOME + 9)), HOME, 0.5).known for _ in range(2_000)
     ]
     assert np.mean(known) == pytest.approx(0.2**3, abs=0.006)
+
+
+def test_most_frequent_place_by_enumeration() -> None:
+    """Of the estimates so far, the one with the most others within the radius; the first one if tied."""
+    rng = np.random.default_rng(7)
+    places, times = rng.integers(0, 5, (30, 2)).astype(float), np.arange(30) * DAY_S
+    estimates = home_estimates(places, times, rule="frequent", radius_km=1.0).places
+    for night in range(1, 31):
+        so_far = places[:night]
+        near = [(np.hypot(*(so_far - place).T) <= 1.0).sum() for place in so_far]
+        assert estimates[night - 1].tolist() == so_far[int(np.argmax(near))].tolist()
+
+
+def test_home_of_a_user_who_is_often_elsewhere() -> None:
+    """Of true places, the most frequent one is the home, and the median of different places need not be."""
+    places = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 0.0], [5.0, 5.0], [9.0, 9.0], [0.0, 0.0], [8.0, 1.0]])
+    times = np.arange(7) * DAY_S
+    home = true_home(places, times).place
+    assert day_known(home_estimates(places, times, rule="frequent"), home, 0.1) == (1, True)
+    assert not day_known(home_estimates(places, times, rule="median"), home, 0.1).known
 
 
 @pytest.mark.parametrize("rule", ["median", "latest"])

@@ -27,6 +27,20 @@ def test_top_places_are_greedy_disks() -> None:
     assert top_places(at, weights, 4, merge_km=0.8).tolist() == expected
 
 
+def test_many_places_are_ranked_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    at, weights = rng.uniform(0, 4, (60, 2)), rng.integers(1, 4, 60).astype(float)
+    dense = top_places(at, weights, 60, merge_km=0.5)
+    monkeypatch.setattr("sim.analysis.answers.reidentified_places._DENSE_PLACES", 0)
+    assert top_places(at, weights, 60, merge_km=0.5).tolist() == dense.tolist()
+
+
+def test_no_place_is_ranked_twice() -> None:
+    at = np.array([[0.0, 0.0], [0.1, 0.0], [3.0, 0.0]])
+    assert top_places(at, np.array([3.0, 1.0, 1.0]), 5, merge_km=0.5).tolist() == [[0.0, 0.0], [3.0, 0.0]]
+    assert len(top_places(at, np.ones(3), 5)) == 3
+
+
 def test_neighbours_of_one_place_take_one_guess() -> None:
     home, work = [[0.0, 0.0], [0.2, 0.0], [0.0, 0.2]], [[3.0, 3.0]]
     estimates, weights = np.array(home + work), np.array([3.0, 2.0, 2.0, 1.0])
@@ -70,6 +84,10 @@ def test_unicity_by_comparing_all_pairs() -> None:
         assert (anonymity_sets(keys) == 1).sum() == len(alone)
 
 
+def test_a_pair_is_not_singled_out() -> None:
+    assert singled_out(Counter("abbccc")) == (1, 6)
+
+
 def test_key_ties_go_to_the_first_report() -> None:
     assert top_key([7, 3, 3, 7, 5], 1) == frozenset({7})
     assert top_key([7, 3, 3, 7, 5], 2) == frozenset({3, 7})
@@ -78,9 +96,9 @@ def test_key_ties_go_to_the_first_report() -> None:
 
 def test_likelihood_by_hand() -> None:
     """Without smoothing, the matched user maximises sum_z n(z) log(0.9 p_u(z) + 0.1 p(z))."""
-    here, there = [0.0, 0.0], [1.0, 0.0]
-    first = [np.array([here, here, there]), np.array([there, there, here])]
-    second = [np.array([here, here]), np.array([here, there, there])]
+    west, east = [0.0, 0.0], [1.0, 0.0]
+    first = [np.array([west, west, east]), np.array([east, east, west])]
+    second = [np.array([west, west]), np.array([west, east, east])]
     everybody = np.array([6, 5]) / 11
     profiles = (1 - EVERYBODY) * np.array([[2, 1], [1, 2]]) / 3 + EVERYBODY * everybody
     scores = np.array([[2, 0], [1, 2]]) @ np.log(profiles).T
@@ -93,7 +111,7 @@ def test_likelihood_by_hand() -> None:
 
 
 def test_bandwidth_finds_weeks_behind_noise() -> None:
-    """Reports never repeat, so that only a smoothed profile links them; the first week alone tells the bandwidth."""
+    """Reports never repeat, so that only a smoothed profile links them; the bandwidth follows from the first week."""
     rng = np.random.default_rng(4)
     homes = rng.uniform(0, 20, (30, 2))
     weeks = [[home + rng.normal(0, 0.4, (40, 2)) for home in homes] for _ in range(2)]

@@ -1,0 +1,72 @@
+"""Control attacks: guesses of an adversary who has no report, from where the other users go.
+
+Users are divided into `FOLDS` folds. The adversary who guesses about a user knows the visits and homes of the users of
+all other folds, each user with the same weight, and makes the guess that covers most of them within the radius. With at
+most `FOLDS` users, these are all other users. The guess does not depend on the user's own data, so its success needs no
+correction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from sim.analysis.answers.grid_places import best_cells
+from sim.interfaces import FloatArray, IntArray
+from sim.world.grid import Grid
+
+FOLDS = 10
+
+
+class Folds:
+    """Fold of each user, by order of appearance."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def add(self, users: Iterable[str]) -> None:
+        """Add users; known users keep their fold."""
+        for user in users:
+            self._numbers.setdefault(user, len(self._numbers))
+
+    def __getitem__(self, user: str) -> int:
+        return self._numbers[user] % FOLDS
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+
+class ControlAttacks:
+    """Guesses for the users of each fold, in one world."""
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid = grid
+        self._visits = np.zeros((FOLDS, grid.n_cells))
+        self._homes = np.zeros((FOLDS, grid.n_cells))
+        self._guesses: dict[tuple[str, int, float, int], list[int]] = {}
+
+    def add(self, fold: int, cells: IntArray, home: int) -> None:
+        """Add the visited cells of a user, who has weight 1, and the cell of their home."""
+        self._visits[fold] += np.bincount(cells, minlength=self.grid.n_cells) / len(cells)
+        self._homes[fold, home] += 1
+
+    def place(self, fold: int, radius_km: float) -> int | None:
+        """Return the cell that covers most visits of the other folds; None without other users."""
+        return next(iter(self.places(fold, radius_km, 1)), None)
+
+    def places(self, fold: int, radius_km: float, count: int) -> list[int]:
+        """Return the cells that together cover most visits of the other folds; empty without other users."""
+        return self._best("visits", self._visits, fold, radius_km, count)
+
+    def home(self, fold: int, radius_km: float) -> int | None:
+        """Return the cell that covers most homes of the other folds; None without other users."""
+        return next(iter(self._best("homes", self._homes, fold, radius_km, 1)), None)
+
+    def _best(self, name: str, counts: FloatArray, fold: int, radius_km: float, count: int) -> list[int]:
+        key = (name, fold, radius_km, count)
+        if key not in self._guesses:
+            # Added, not subtracted from the total: rounding would leave visits that nobody made.
+            others = np.delete(counts, fold, axis=0).sum(axis=0)
+            self._guesses[key] = best_cells(others, self.grid, radius_km, count)
+        return self._guesses[key]

@@ -1,0 +1,92 @@
+"""Answers about a run: its tables, and notes on what limits them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pandas as pd
+
+from sim.analysis.answers.collect import Collected, Series, collect
+from sim.analysis.answers.grid_places import is_resolved, resolution_km
+from sim.analysis.answers.of_user import HABITS, OTHERS
+from sim.analysis.answers.questions import LINKED, Questions
+from sim.analysis.answers.radii import radius_text
+from sim.analysis.answers.table import answers_table, home_table
+from sim.analysis.answers.weeks import MOST_LINKED
+from sim.mobility.training.other_user import OtherUserParameters
+from sim.scenario.models import Scenario
+from sim.scenario.sweep import points
+from sim.storage.manifest import RunManifest
+from sim.storage.run_directory import RunDirectory
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Answers about a run."""
+
+    table: pd.DataFrame
+    """One row per question, point, LPPM and attack (`sim.analysis.answers.table.answers_table`)."""
+    home_exposure: pd.DataFrame
+    """Share of users whose home is known, by day (`sim.analysis.answers.table.home_table`)."""
+    notes: tuple[str, ...]
+    """Limits of the answers, as sentences."""
+    questions: Questions
+
+
+def answers(run: RunDirectory, questions: Questions) -> Answers:
+    """Read the log of a run and return its answers.
+
+    Raises NotApplicable for a summary, which has no cells.
+    """
+    collected = collect(run, questions)
+    kinds = control_kinds(run.manifest())
+    table = answers_table(collected, kinds)
+    return Answers(table, home_table(collected, kinds), tuple(_notes(collected, table)), questions)
+
+
+def control_kinds(manifest: RunManifest) -> dict[Series, str]:
+    """Return what the control attack of each series knows: as much as the adversary, without a report."""
+    scenario = manifest.scenario
+    if any(path.partition(".")[0] in ("attacks", "training") for path in scenario.sweep):
+        by_point = {point.index: point.scenario for point in points(scenario)}
+    else:
+        by_point = {point: scenario for world in manifest.worlds for point in world.points}
+    return {
+        (point, lppm.name, attack.name): HABITS if _knows_habits(own, attack.name) else OTHERS
+        for point, own in by_point.items()
+        for lppm in own.lppms
+        for attack in own.attacks
+    }
+
+
+def _knows_habits(scenario: Scenario, name: str) -> bool:
+    """Return whether an adversary has a belief from the user's own statistics."""
+    attack = next(own for own in scenario.attacks if own.name == name)
+    training = scenario.training.get(scenario.training_set(attack.training) or "")
+    of_another = attack.knows == "training" and isinstance(training, OtherUserParameters)
+    return attack.has_prior and scenario.knows_by_name(attack) and not of_another
+
+
+def _notes(collected: Collected, table: pd.DataFrame) -> Iterator[str]:
+    resolution = max(map(resolution_km, collected.grids.values()))
+    coarse = [radius for radius in collected.questions.radii_km if not is_resolved(radius, resolution)]
+    if coarse:
+        yield (
+            f"Cells of {radius_text(resolution)} are coarser than {', '.join(map(radius_text, coarse))} (marked !): "
+            "places are centres of cells, so within these radii means in the true cell, or in one whose centre is "
+            "within the radius. Simulate a finer grid for these radii."
+        )
+    if not collected.timed:
+        yield "The visits have an order but no times, so questions about homes and weeks have no answer."
+    elif collected.without_nights:
+        yield (
+            f"Users without a query at night: {collected.without_nights:,} of {collected.simulated:,} simulated users. "
+            "Their home is the place of most queries at any hour."
+        )
+    if collected.timed and LINKED not in set(table["question"]):
+        yield "Weeks cannot be linked: fewer than two users have reports in a first and in a second week."
+    if collected.weeks.is_sample:
+        yield f"Weeks are linked within a sample of {MOST_LINKED} users; among more users, linkage is harder."
+    if collected.n_users == 1:
+        yield "The run has one user: control attacks, unicity and linkage need other users."

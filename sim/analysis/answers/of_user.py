@@ -1,0 +1,149 @@
+"""Success of attacks and control attacks on one user in one replication, in the cells of a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.analysis.answers.control_attacks import ControlAttacks
+from sim.analysis.answers.grid_places import cells_within, positions_km
+from sim.analysis.answers.home_exposure import RULES, Rule, day_known, home_estimates, true_home
+from sim.analysis.answers.located import best_guess, distances_km, within
+from sim.analysis.answers.questions import HOME, LOCATED, PLACES, REPORTS, Questions, key
+from sim.analysis.answers.reidentified_places import found_share, random_found_share, top_places
+from sim.interfaces import FloatArray, IntArray
+
+OTHERS, HABITS, RANDOM = "others", "habits", "random"
+"""Knowledge of a control attack: where the other users go; how often this user visits each place; nothing."""
+
+
+class Truth(NamedTuple):
+    """True data of a user, and the success of control attacks on them."""
+
+    cells: IntArray
+    times_s: IntArray
+    places: FloatArray
+    """Positions of the queries in km, (n_queries, 2)."""
+    home: FloatArray
+    at_night: bool
+    """Whether the home was found from queries at night."""
+    top: FloatArray
+    """The most visited places."""
+    controls: Mapping[str, Mapping[str, float]]
+    """Success of each control attack (`OTHERS`, `HABITS`, `RANDOM`) by question."""
+
+
+class KnownDay(NamedTuple):
+    """The day from which on the home of a user is known, or, if it is not, the last day."""
+
+    radius_km: float
+    rule: Rule
+    day: int
+    known: bool
+    last_day: int
+
+
+class UsersOfWorld:
+    """Success on the users of a sweep point, whose places are the cells of a grid."""
+
+    def __init__(self, controls: ControlAttacks, questions: Questions, *, timed: bool) -> None:
+        self._controls, self._questions, self._timed = controls, questions, timed
+        grid = controls.grid
+        self._positions = positions_km(grid)
+        self._random = {radius: cells_within(grid, radius) / grid.n_cells for radius in questions.radii_km}
+
+    def truth(self, cells: IntArray, times_s: IntArray, fold: int) -> Truth:
+        """Return the true data of a user."""
+        places = self._positions[cells]
+        home, at_night = true_home(places, times_s, self._questions.night)
+        top = top_places(places, np.ones(len(places)), max(self._questions.counts))
+        own = Truth(cells, times_s, places, home, at_night, top, {})
+        return own._replace(
+            controls={
+                OTHERS: self._by_others(own, fold),
+                HABITS: self._by_habits(own),
+                RANDOM: self._at_random(own),
+            }
+        )
+
+    def _by_others(self, own: Truth, fold: int) -> dict[str, float]:
+        success = {}
+        for radius in self._questions.radii_km:
+            guess, home = self._controls.place(fold, radius), self._controls.home(fold, radius)
+            success[key(LOCATED, radius)] = np.nan if guess is None else self._hits(own.places, guess, radius).mean()
+            success[key(HOME, radius)] = np.nan if home is None else float(self._hits(own.home, home, radius))
+            guesses = self._controls.places(fold, radius, max(self._questions.counts))
+            for count in self._questions.counts:
+                share = found_share(own.top[:count], self._positions[guesses[:count]], radius) if guesses else np.nan
+                success[key(PLACES, radius, count)] = share
+        return success
+
+    def _by_habits(self, own: Truth) -> dict[str, float]:
+        """Return the success of guesses from the user's own visits: the most that a guess without a report can know."""
+        success = {}
+        visited, counts = np.unique(own.cells, return_counts=True)
+        at = self._positions[visited]
+        for radius in self._questions.radii_km:
+            guess = at[best_guess(at, counts.astype(float), at, radius)]
+            success[key(LOCATED, radius)] = float(within(distances_km(own.places, guess), radius).mean())
+            success[key(HOME, radius)] = float(within(distances_km(own.home, own.top[0]), radius))
+            success |= {key(PLACES, radius, count): 1.0 for count in self._questions.counts}
+        return success
+
+    def _at_random(self, own: Truth) -> dict[str, float]:
+        success = {}
+        top, home = (self._cells_at(own, places) for places in (own.top, own.home[None]))
+        for radius in self._questions.radii_km:
+            near = self._random[radius]
+            success[key(LOCATED, radius)] = float(near[own.cells].mean())
+            success[key(HOME, radius)] = float(near[home[0]])
+            for count in self._questions.counts:
+                success[key(PLACES, radius, count)] = random_found_share(near[top[:count]], count)
+        return success
+
+    def _cells_at(self, own: Truth, places: FloatArray) -> IntArray:
+        """Return the visited cells at some positions of a user."""
+        return own.cells[[int(np.flatnonzero((own.places == place).all(axis=1))[0]) for place in places]]
+
+    def _hits(self, places: FloatArray, guess: int, radius_km: float) -> NDArray[np.bool_]:
+        return within(distances_km(places, self._positions[guess]), radius_km)
+
+    def attacked(
+        self, own: Truth, estimates: IntArray, reported: NDArray[np.bool_]
+    ) -> tuple[dict[str, float], list[KnownDay]]:
+        """Return the success of an attack by question, and the day on which the home is known by radius and rule.
+
+        `reported` is true for queries with a report. The values of `REPORTS` are numbers of reports.
+        """
+        guessed = self._positions[estimates]
+        apart = distances_km(own.places, guessed)
+        cells, first, counts = np.unique(estimates, return_index=True, return_counts=True)
+        # Ties go to the first estimated place, as for true places to the first visited one.
+        order = np.argsort(first)
+        places, weights = self._positions[cells[order]], counts[order].astype(float)
+        success: dict[str, float] = {key(REPORTS): float(reported.sum())}
+        known: list[KnownDay] = []
+        for radius in self._questions.radii_km:
+            located = within(apart, radius)
+            success[key(LOCATED, radius)] = float(located.mean())
+            success[key(REPORTS, radius)] = float(located[reported].sum())
+            ranked = top_places(places, weights, max(self._questions.counts), merge_km=radius)
+            for count in self._questions.counts:
+                success[key(PLACES, radius, count)] = found_share(own.top[:count], ranked[:count], radius)
+        if self._timed:
+            known = [day for rule in RULES for day in self._days(own, guessed, rule)]
+        return success, known
+
+    def _days(self, own: Truth, guessed: FloatArray, rule: Rule) -> Iterator[KnownDay]:
+        """Yield the day on which the home is known within each radius by a rule."""
+        options: dict[str, Any] = {"rule": rule, "night": self._questions.night}
+        homes = home_estimates(guessed, own.times_s, **options)
+        for radius in self._questions.radii_km:
+            # Of the rules, only this one depends on the radius.
+            if rule == "frequent":
+                homes = home_estimates(guessed, own.times_s, **options, radius_km=radius)
+            day, is_known = day_known(homes, own.home, radius)
+            yield KnownDay(radius, rule, day, is_known, homes.last_day)

@@ -1,0 +1,48 @@
+"""The command `answers`: table, files and JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+
+import sim
+from tests.support import done, refused
+
+
+def test_answers_are_printed_and_written(a_run: Path) -> None:
+    printed = done("answers", a_run)
+    for text in ("located", "home by day", "top 3 places", "singled out", "564 m !", "not reached"):
+        assert text in printed, text
+    assert "Cells of 1 km are coarser than 100 m, 500 m, 564 m" in printed
+    written = pd.read_csv(a_run / "answers.csv")
+    answers = sim.Result.open(a_run).answers()
+    assert written["share"].tolist() == answers.table["share"].tolist()
+    assert len(pd.read_csv(a_run / "home_exposure.csv")) == len(answers.home_exposure)
+    for name in ("home_exposure", "located"):
+        assert (a_run / "figures" / f"{name}.png").stat().st_size > 0
+
+
+def test_other_radii_and_numbers(a_run: Path) -> None:
+    content = json.loads(done("answers", a_run, "--radius", "1", "--radius", "3", "--top", "2", "--json"))
+    rows = content["answers"]
+    assert {row["radius_km"] for row in rows if row["question"] == "located"} == {1.0, 3.0}
+    assert {row["places"] for row in rows if row["question"] == "places"} == {2}
+    assert not (a_run / "answers.csv").exists()
+    homes = [row for row in rows if row["question"] == "home"]
+    assert all(row["rank"] is None and row["median_days"] is not None for row in homes)
+    assert {row["day"] for row in content["home_exposure"]} >= {0.0}
+
+
+def test_hours_of_the_night(a_run: Path) -> None:
+    early = json.loads(done("answers", a_run, "--night", "1", "2", "--json"))
+    assert any("without a query at night" in note for note in early["notes"])
+    assert "[empty-interval]" in refused("answers", a_run, "--night", "6", "6")
+    assert "--radius" in refused("answers", a_run, "--radius", "0")
+
+
+def test_figures_for_print(a_run: Path, tmp_path: Path) -> None:
+    for name in ("home_exposure", "located"):
+        done("plot", a_run, "--figure", name, "-o", tmp_path / f"{name}.pdf")
+        assert (tmp_path / f"{name}.pdf").read_bytes().startswith(b"%PDF")
