@@ -56,7 +56,7 @@ def _caption(entries: Sequence[Calibration]) -> str:
         f"{replications} replication{'s' if replications > 1 else ''} of {_users(users, of_users)}"
         for replications, users, of_users in simulated
     )
-    over = "users" if any(entry.users < entry.of_users for entry in entries) else "the mechanism's noise"
+    over = "users" if any(entry.users < entry.of_users for entry in entries) else "replications"
     return f"Strengths for realised budgets; each was found by simulations of {each}; ± 95 % interval over {over}"
 
 

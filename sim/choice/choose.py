@@ -33,11 +33,13 @@ from sim.scenario.reading.python_source import PythonSource
 from sim.scenario.rewriting import plain
 from sim.scenario.sweep import points
 from sim.simulation.progress import Progress
+from sim.storage.errors import RunError
 from sim.storage.run_directory import RunDirectory
 
 ATTACKS = ["sporadic", "markov", "smoothing"]
 """Adversaries by default: the worst case, who know the user's test statistics."""
-OUTSIDERS = [
+OUTSIDERS: list[str | dict[str, str]] = [
+    "face-value",  # a report remapped to the user's own places reveals them to those who take it as it is
     {"kind": "home", "training": "others"},
     {"kind": "sporadic-learning", "training": "others"},
     {"kind": "markov-trained", "training": "others"},
@@ -112,13 +114,18 @@ def choose(
         results = search(chunks.values(), _search_directory(folder, scenario), pool, populations, notify)
         calibrated = {name: results[chunk.id, request.target_value] for name, chunk in chunks.items()}
         met = {name: one for name, one in calibrated.items() if one.solution.meets}
-        fixed = _fixed(scenario, met or calibrated)
+        unmet = [_unmet(name, one, request) for name, one in calibrated.items() if name not in met]
+        if not met:
+            raise RunError(
+                f"no candidate can {request.words}: {'; '.join(unmet)}. Ask for less, or name other candidates.",
+                code="goal-not-reached",
+            )
+        fixed = _fixed(scenario, met)
         result = run_scenario(fixed, out=folder / "run", progress=progress, figures=figures, pool=pool)
     inexact = [_inexact(name, one, request) for name, one in met.items() if one.solution.outcome != "reached"]
-    unmet = [_unmet(name, one, request) for name, one in calibrated.items() if name not in met]
     return Choice(
         request,
-        ranked(result, fixed, request, {name: one for name, one in calibrated.items() if name in met or not met}),
+        ranked(result, fixed, request, met),
         fixed,
         result,
         (*remarks, *left_out, *unmet, *inexact, *result.manifest.remarks),
