@@ -86,8 +86,8 @@ def _limits() -> Markup:
             "The attacks know the mechanism and are optimal for their model of movement; other knowledge may help them "
             "more.",
             "The result holds for these users; other users lose more or less, and are protected more or less.",
-            "An average error can hide reports of the true place: mechanisms with a high reveal_probability often send it. "
-            "With record.posterior: true, the run shows the adversary's entropy.",
+            "An average error can hide reports of the true place: mechanisms with a high reveal_probability often send "
+            "it. With record.posterior: true, the run shows the adversary's entropy.",
             "The strongest attack is the one with the smallest error in these simulations.",
         ],
         "notes",
