@@ -1,7 +1,7 @@
 """Quality budgets exceeded by a run.
 
 A `quality_budget_km` bounds the expected loss under the mechanism's own model. Users who do not follow that model may
-lose more, sometimes several times as much.
+lose more, sometimes several times as much. A realised budget refers to the run: see `sim.execution.calibration`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from sim.analysis.statistics import INTERVAL
 from sim.analysis.summary import preferred
 from sim.scenario.models import Scenario
 from sim.storage.manifest import RunManifest
@@ -46,8 +47,18 @@ def exceeded_budgets(points: Iterable[tuple[int, Scenario]], summary: pd.DataFra
             continue
         exceeded.append(
             {"point": row["point"], "lppm": row["lppm"], "asked_km": budget, "realised_km": round(row["loss"], 6)}
+            | _limits(row)
         )
     return sorted(exceeded, key=lambda one: one["asked_km"] / one["realised_km"])
+
+
+def _limits(row: dict[Any, Any]) -> dict[str, float]:
+    """Return the 95 % confidence limits of the loss; nothing if they are unknown or of single users."""
+    expected = "expected_" if pd.notna(row["expected_quality_loss_km"]) else ""
+    low, high = (row.get(f"{expected}quality_loss_km{end}") for end in ("_low", "_high"))
+    if row.get("spread") != INTERVAL or low is None or high is None or pd.isna(low) or pd.isna(high):
+        return {}
+    return {"low_km": round(low, 6), "high_km": round(high, 6)}
 
 
 def _is_significant_excess(row: dict[Any, Any], budget_km: float) -> bool:
@@ -57,6 +68,6 @@ def _is_significant_excess(row: dict[Any, Any], budget_km: float) -> bool:
     return bool(row["loss"] > (1 + _CLEARLY) * budget_km and row["queries"] >= _MANY_QUERIES)
 
 
-def exceeded(manifest: RunManifest) -> set[tuple[int, str]]:
-    """Return the points and LPPMs whose budgets were exceeded, according to the manifest."""
-    return {(budget.point, budget.lppm) for budget in manifest.exceeded_budgets}
+def exceeded(manifest: RunManifest) -> dict[tuple[int, str], float]:
+    """Return the budgets in km that were exceeded by point and LPPM, according to the manifest."""
+    return {(budget.point, budget.lppm): budget.asked_km for budget in manifest.exceeded_budgets}

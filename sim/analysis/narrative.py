@@ -14,7 +14,7 @@ from sim.analysis.user_blocks import UserBlocks
 from sim.components.wording import listing
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import Scenario
-from sim.storage.manifest import Note, RunManifest
+from sim.storage.manifest import ExceededBudget, Note, RunManifest
 
 _MOST_WIDE = 5
 _MOST_EXCEEDED = 3
@@ -130,16 +130,25 @@ def _exceeded_budgets(manifest: RunManifest) -> list[str]:
     exceeded = manifest.exceeded_budgets
     lines = [
         f"{budget.lppm}{budget.at and ' (' + budget.at + ')'} exceeded its quality budget of {budget.asked_km:g} km: "
-        f"the loss was {budget.realised_km:.2f} km{_excess(budget.asked_km, budget.realised_km)}"
+        f"the loss was {budget.realised_km:.2f} km{_interval(budget)}{_excess(budget.asked_km, budget.realised_km)}"
         for budget in exceeded[:_MOST_EXCEEDED]
     ]
     if lines:
-        lines[-1] += "; a budget holds under the mechanism's own model, which these users do not follow"
+        lines[-1] += (
+            "; a budget holds under the mechanism's own model, which these users do not follow: "
+            "`quality_budget_km: {realised: ...}` is calibrated to the loss in the run"
+        )
     more = len(exceeded) - len(lines)
     if more:
         losses = f"{more} more losses exceed their budgets" if more > 1 else "1 more loss exceeds its budget"
         lines.append(f"{losses}: see `exceeded_budgets` in manifest.json")
     return lines
+
+
+def _interval(budget: ExceededBudget) -> str:
+    if budget.low_km is None or budget.high_km is None:
+        return ""
+    return f", 95 % interval {budget.low_km:.2f} to {budget.high_km:.2f} km"
 
 
 def _excess(asked_km: float, realised_km: float) -> str:

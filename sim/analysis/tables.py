@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -139,29 +139,38 @@ def rows_by_attack(summary: pd.DataFrame, keys: Sequence[str]) -> list[Row]:
     return rows
 
 
-def loss_and_error_columns(attacks: Sequence[str], is_over_budget: Callable[[Row], bool]) -> list[Column]:
-    """Return the column of the quality loss and one column of the adversary error per attack."""
+def loss_and_error_columns(attacks: Sequence[str], exceeded_km: Callable[[Row], float | None]) -> list[Column]:
+    """Return the column of the quality loss and one column of the adversary error per attack.
+
+    `exceeded_km` returns the budget that the loss of a row exceeds, or None.
+    """
 
     def error(attack: str) -> Callable[[Row], Cell]:
         return lambda row: expected_cell(row[_BY_ATTACK].get(attack, {}), "adversary_error_km")
 
     return [
-        Column("Q-bar", _loss_cell(is_over_budget), "km", "quality loss"),
+        Column("Q-bar", _loss_cell(exceeded_km), "km", "quality loss"),
         *(Column(f"P_AE {attack}", error(attack), "km", "adversary error") for attack in attacks),
     ]
 
 
-def loss_and_error_by_row(is_over_budget: Callable[[Row], bool]) -> list[Column]:
+def loss_and_error_by_row(exceeded_km: Callable[[Row], float | None]) -> list[Column]:
     """Return the columns of quality loss, attack and adversary error, for one row per attack of a summary."""
     return [
-        Column("Q-bar", _loss_cell(is_over_budget), "km", "quality loss"),
+        Column("Q-bar", _loss_cell(exceeded_km), "km", "quality loss"),
         text_column("attack", "attack"),
         Column("P_AE", lambda row: expected_cell(row, "adversary_error_km"), "km", "adversary error"),
     ]
 
 
-def _loss_cell(is_over_budget: Callable[[Row], bool]) -> Callable[[Row], Cell]:
-    return lambda row: expected_cell(row, "quality_loss_km", mark=ABOVE_BUDGET if is_over_budget(row) else "")
+def _loss_cell(exceeded_km: Callable[[Row], float | None]) -> Callable[[Row], Cell]:
+    def cell(row: Row) -> Cell:
+        if (asked_km := exceeded_km(row)) is None:
+            return expected_cell(row, "quality_loss_km")
+        loss = expected_cell(row, "quality_loss_km", mark=ABOVE_BUDGET)
+        return replace(loss, spread=f"{loss.spread}, asked {asked_km:g}".removeprefix(", "))
+
+    return cell
 
 
 def summary_caption(summary: pd.DataFrame, *, over_budget: bool) -> str:

@@ -11,6 +11,7 @@ from sim.cli.commands.answers import answers
 from sim.cli.commands.bench import bench
 from sim.cli.commands.check import check
 from sim.cli.commands.check_component import check_component
+from sim.cli.commands.choose import choose
 from sim.cli.commands.data import data
 from sim.cli.commands.export import export
 from sim.cli.commands.export_mechanism import export_mechanism
@@ -48,8 +49,8 @@ def main() -> None:
 
 
 for _command in (
-    *(run, watch, check, new, list_components, schema, export, traces, summarize, answers, adaptation, plot, report),
-    *(compare, protect, export_mechanism),
+    *(run, watch, check, choose, new, list_components, schema, export, traces, summarize, answers, adaptation),
+    *(plot, report, compare, protect, export_mechanism),
     *(check_component, status, data, paper, bench),
 ):
     main.add_command(_command)

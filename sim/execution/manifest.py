@@ -19,10 +19,21 @@ from sim.scenario.lppms import LPPMSpec
 from sim.scenario.plausibility import remarks
 from sim.scenario.sweep import Point
 from sim.storage.event_schema import SCHEMA_VERSION
-from sim.storage.manifest import RunManifest
+from sim.storage.manifest import RunIdentity, RunManifest
 from sim.world import World
 
 _PACKAGES = ("simpy", "numpy", "scipy", "networkx", "pandas", "matplotlib", "pydantic", "pyarrow")
+
+
+def identity_of(study: Study) -> RunIdentity:
+    """Return the identity of a run, without building any component."""
+    return RunIdentity(
+        schema_version=SCHEMA_VERSION,
+        scenario=json.loads(study.scenario.canonical()),
+        files=study.files,
+        kernels=kernels.describe(),
+        lppm_sim=importlib.metadata.version("lppm-sim"),
+    )
 
 
 def describe_run(study: Study) -> RunManifest:
@@ -46,6 +57,7 @@ def describe_run(study: Study) -> RunManifest:
         "finished": False,
         "parts": [],
         "repetitions": [],
+        **({"calibrations": study.calibrations} if study.calibrations else {}),
     }
     return RunManifest.of(content, scenario=scenario)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
 from sim.errors import UserError, input_errors
+from sim.execution.calibration.chunks import CalibrationChunk, calibrate
 from sim.execution.checkpoints import Checkpoint
 from sim.execution.chunks import FailedSimulation, run_chunk
 from sim.execution.plan import Chunk
@@ -110,13 +111,16 @@ class InProcess:
 
 
 def perform(chunk: Chunk, directory: RunDirectory, populations: PopulationCache, tick: Tick | None = None) -> None:
-    """Simulate a chunk and write its part and snapshots, or count people of a training set."""
+    """Simulate a chunk and write its part and snapshots, count people of a training set, or calibrate an LPPM."""
     populations.use_counts_in(directory)
     if isinstance(chunk, CountingChunk):
         assert chunk.users is not None
         with input_errors(f"training.{chunk.training}"):
             counts = populations.setting(chunk.point).count_others(chunk.training, chunk.users)
         write_counts(directory, chunk.point.setting, chunk.training, counts, chunk.users)
+        return
+    if isinstance(chunk, CalibrationChunk):
+        calibrate(chunk, directory, populations, tick)
         return
     checkpoint = Checkpoint(directory, chunk.id)
     simulated = run_chunk(chunk, populations, tick, checkpoint)

@@ -38,6 +38,15 @@ def refuse_another_run(
         refuse_stale(name, study.scenario.place.code)
 
 
+def refuse_other_inputs(directory: RunDirectory, identity: RunIdentity, study: Study) -> None:
+    """Raise RequestError if the manifest in a directory is of another run, before anything is written there."""
+    previous = _previous_manifest(directory, rebuild=True)
+    if previous is None:
+        return
+    if differences := list(_differing_lines(previous.identity, identity, component_sources(study.scenario))):
+        raise _another_run(directory, differences)
+
+
 def intact_parts(parts: Sequence[PartCheck]) -> set[str]:
     """Return the parts that are readable; report damaged parts on stderr."""
     damaged = [part for part in parts if part.fault is not None]
@@ -64,12 +73,24 @@ def _refuse_to_mix(
         return
     if not differences and isinstance(previous, RunManifest) and all(part in previous.parts for part in unplanned):
         _refuse_other_replications(directory, previous.scenario, manifest.scenario, unplanned)
-    listed = "\n".join(differences[:20] or [f"  events/{unplanned[0]}.parquet, which does not belong to this run"])
-    same_scenario = differences and not any(line.startswith("  scenario.") for line in differences)
-    content = "another run of this scenario:" if same_scenario else "a run of another scenario; differences:"
+    if differences:
+        raise _another_run(directory, differences)
     raise RequestError(
+        f"{directory} holds a run of another scenario; differences:\n"
+        f"  events/{unplanned[0]}.parquet, which does not belong to this run\n"
+        "Choose another folder with -o, or remove this one.",
+        code="foreign-part",
+    )
+
+
+def _another_run(directory: RunDirectory, differences: Sequence[str]) -> RequestError:
+    """Return the error for a directory with the run of other inputs."""
+    listed = "\n".join(differences[:20])
+    same_scenario = not any(line.startswith("  scenario.") for line in differences)
+    content = "another run of this scenario:" if same_scenario else "a run of another scenario; differences:"
+    return RequestError(
         f"{directory} holds {content}\n{listed}\nChoose another folder with -o, or remove this one.",
-        code="run-differs" if differences else "foreign-part",
+        code="run-differs",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from contextlib import closing, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,16 +11,17 @@ import pandas as pd
 
 from sim.analysis.result import Result
 from sim.components.permission import AllowCode
+from sim.execution.calibration.points import has_realised_budgets, with_strengths
 from sim.execution.chunks import FailedSimulation
 from sim.execution.failures import FailedChunks, describe_failure
 from sim.execution.finish import finish
 from sim.execution.inputs import default_directory, permitted
 from sim.execution.local_pool import Workers
-from sim.execution.manifest import describe_run
+from sim.execution.manifest import describe_run, identity_of
 from sim.execution.plan import Chunk, refuse_shard, share_of
 from sim.execution.pool import Failure, InProcess, Pool, perform, to_stderr
 from sim.execution.population_cache import PopulationCache
-from sim.execution.resume import intact_parts, refuse_another_run
+from sim.execution.resume import intact_parts, refuse_another_run, refuse_other_inputs
 from sim.execution.stopping import Round, rounds
 from sim.execution.study import Study
 from sim.execution.training import count_training
@@ -84,27 +85,46 @@ def run(
                     "`chunk` simulates one chunk in this process: omit `shard`, `dask` and `workers`",
                     code="exclusive-options",
                 )
+            study = _calibrated(study, out, InProcess(study.populations), chunk_queries)
             return _run_chunk(chunk, _Run.open(study, out, thorough=False, rebuild=False), tally)
         for note in study.notes():
             to_stderr(note)
-        # Thorough checks read all parts: each of many shards would read the parts of all others.
-        opened = _Run.open(study, out, thorough=shard is None, rebuild=True).with_points()
-        done = intact_parts(opened.parts)
-        try:
-            with (
-                nullcontext(pool)
-                if pool
-                else closing(open_pool(workers, dask, study.populations, dask_timeout)) as used
-            ):
-                last_round, failures = _simulate(opened, used, tally, shard, done)
-        finally:
-            opened.directory.clean()  # killed workers may leave temporary files
+        with ExitStack() as stack:
+            used = None
+            if has_realised_budgets(study.points):
+                used = stack.enter_context(_pool(pool, workers, dask, study, dask_timeout))
+                study = _calibrated(study, out, used, chunk_queries)
+            # Thorough checks read all parts: each of many shards would read the parts of all others.
+            opened = _Run.open(study, out, thorough=shard is None, rebuild=True).with_points()
+            stack.callback(opened.directory.clean)  # killed workers may leave temporary files
+            done = intact_parts(opened.parts)
+            used = used or stack.enter_context(_pool(pool, workers, dask, study, dask_timeout))
+            last_round, failures = _simulate(opened, used, tally, shard, done)
         described = [describe_failure(failure, opened.directory, study.scenario, study.plan) for failure in failures]
         if shard is None:
             return finish(opened.directory, opened.manifest, study.points, last_round, described, figures=figures)
         if described:
             raise FailedChunks(opened.directory, described, len(share_of(last_round.chunks, *shard)), shard=shard)
         return Result(opened.directory)
+
+
+def _pool(
+    pool: Pool | None, workers: int | None, dask: str | None, study: Study, dask_timeout: float | None
+) -> AbstractContextManager[Pool]:
+    """Return a context with the given pool, which stays open, or with a new one."""
+    return nullcontext(pool) if pool else closing(open_pool(workers, dask, study.populations, dask_timeout))
+
+
+def _calibrated(study: Study, out: str | Path | None, pool: Pool, chunk_queries: int | None) -> Study:
+    """Replace realised budgets by the strengths that simulations find; results in the run directory are reused."""
+    if not has_realised_budgets(study.points):
+        return study
+    identity = identity_of(study)
+    place = out if out is not None else default_directory(study.scenario, study.files)
+    directory = replace(RunDirectory.create(place), digest=identity.digest)
+    refuse_other_inputs(directory, identity, study)
+    points, calibrations = with_strengths(study.points, directory, pool, study.populations)
+    return study.calibrated(points, calibrations, chunk_queries)
 
 
 def open_pool(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sim.execution.blocks import ChunkSize
 from sim.execution.chunk_size import chunk_size, undivided_note
@@ -30,6 +31,8 @@ class Study:
     """Cache of the settings and populations of this process."""
     _representatives: dict[str, Point]
     """Point of each setting whose queries are counted."""
+    calibrations: list[dict[str, Any]] = field(default_factory=list)
+    """Manifest entries of the strengths that replace realised budgets."""
 
     @classmethod
     def of(cls, scenario: Scenario, *, chunk_queries: int | None = None) -> Study:
@@ -41,7 +44,20 @@ class Study:
             raise ScenarioError(faults)
         swept = points(scenario)
         require_feasible(point.scenario for point in swept)
-        populations, representatives = PopulationCache(), models(swept)
+        files = fingerprints(point.scenario for point in swept)
+        return cls._planned(scenario, swept, files, PopulationCache(), chunk_queries)
+
+    @classmethod
+    def _planned(
+        cls,
+        scenario: Scenario,
+        swept: list[Point],
+        files: dict[str, str],
+        populations: PopulationCache,
+        chunk_queries: int | None,
+    ) -> Study:
+        """Plan the chunks of the points of a valid scenario."""
+        representatives = models(swept)
 
         def size_of(point: Point, lppms: Sequence[str]) -> ChunkSize:
             model = representatives[point.setting]
@@ -49,8 +65,12 @@ class Study:
             return chunk_size(point.scenario, lppms, users=users, queries=queries, chunk_queries=chunk_queries)
 
         plan = Plan(tasks(swept), size_of)
-        files = fingerprints(point.scenario for point in swept)
         return cls(scenario, swept, plan, files, populations, representatives)
+
+    def calibrated(self, swept: list[Point], calibrations: list[dict[str, Any]], chunk_queries: int | None) -> Study:
+        """Return the study with points whose mechanisms have fixed strengths instead of realised budgets."""
+        planned = self._planned(self.scenario, swept, self.files, self.populations, chunk_queries)
+        return replace(planned, calibrations=calibrations)
 
     def notes(self) -> list[str]:
         """Return notes on simulations of large populations that are not divided into blocks of users."""

@@ -10,8 +10,10 @@ from pydantic import ConfigDict, model_validator
 
 from sim.components.custom import Custom
 from sim.components.registry import Parameters, component
+from sim.errors import InvalidValue
 from sim.inference.dense import require_dense
 from sim.interfaces import Design
+from sim.lppm.strength import RealisedBudget, StrengthRange
 from sim.world import World
 from sim.world.grid import Grid
 
@@ -90,6 +92,27 @@ class DesignParameters(Parameters):
         """Expected loss in km that the design is calibrated to; None without a budget."""
         return None
 
+    @property
+    def realised_budget(self) -> RealisedBudget | None:
+        """Budget of the loss in the run, which replaces the strength by simulations; None without one."""
+        return None
+
+    @property
+    def strength_range(self) -> StrengthRange | None:
+        """The parameter that a realised budget replaces; None if the design has no such parameter."""
+        return None
+
+    def with_strength(self, strength: float) -> Self:
+        """Return the design with a fixed strength instead of a budget, validated."""
+        span = self.strength_range
+        if span is None:
+            raise TypeError(f"the design {self.kind} has no strength")
+        value = round(strength) if span.whole else float(strength)
+        made = type(self).model_validate(self.model_dump() | {"quality_budget_km": None} | {span.name: value})
+        made.model_fields_set.intersection_update((self.model_fields_set | {span.name}) - {"quality_budget_km"})
+        made.model_fields_set.add(span.name)
+        return made
+
     def require_feasible(self, size: WorldSize) -> None:
         """Raise `InvalidValue` if the design needs something that is refused in a world of this size.
 
@@ -118,12 +141,25 @@ class CalibratedParameters(DesignParameters):
 
     @property
     def budget_km(self) -> float | None:
-        """Expected loss in km that the design is calibrated to; None without a budget."""
-        return cast("float | None", vars(self)["quality_budget_km"])
+        """Expected loss in km that the design is calibrated to under its own model; None without such a budget."""
+        budget = vars(self)["quality_budget_km"]
+        return None if isinstance(budget, RealisedBudget) else cast("float | None", budget)
+
+    @property
+    def realised_budget(self) -> RealisedBudget | None:
+        """Budget of the loss in the run, which replaces the strength by simulations; None without one."""
+        budget = vars(self)["quality_budget_km"]
+        return budget if isinstance(budget, RealisedBudget) else None
+
+    @property
+    @abstractmethod
+    def strength_range(self) -> StrengthRange:
+        """The parameter that a realised budget replaces."""
 
     @property
     def strength(self) -> float | None:
-        """Strength, or its default; None with a budget."""
+        """Strength, or its default; None with a budget. Raise `InvalidValue` for a realised budget."""
+        require_calibrated(self)
         given = cast("float | None", vars(self)[self.strength_name])
         return self.default_strength if given is None and self.budget_km is None else given
 
@@ -132,11 +168,32 @@ class CalibratedParameters(DesignParameters):
         return self.require_at_most_one(self.strength_name, "quality_budget_km")
 
 
+def require_calibrated(design: DesignParameters) -> None:
+    """Raise `InvalidValue` if a design has a realised budget: only a run, which simulates, can replace it."""
+    if (budget := design.realised_budget) is not None:
+        raise InvalidValue(
+            f"`quality_budget_km: {{realised: {budget.realised:g}}}` refers to the users of a run, which "
+            "calibrates it: run the scenario, or give a number",
+            code="uncalibrated-budget",
+        )
+
+
 @component("design")
 class CustomDesign(Custom, DesignParameters):
     """Custom design, imported from `module`."""
 
     model_config = ConfigDict(extra="allow")
+
+    @model_validator(mode="after")
+    def _own_model_only(self) -> Self:
+        budget = (self.model_extra or {}).get("quality_budget_km")
+        if isinstance(budget, dict) and "realised" in budget:
+            raise InvalidValue(
+                "a custom design has no known strength parameter, so it cannot be calibrated to a realised loss: "
+                "sweep its parameter instead",
+                code="no-strength",
+            )
+        return self
 
     @property
     def budget_km(self) -> float | None:

@@ -44,6 +44,7 @@ def assembled(study: Study, *, live: bool = False) -> str:
         "answer": text.answer(study),
         "standings": tables.standings(study),
         "table": tables.table(study),
+        "calibrations": tables.calibrations(study),
         "tradeoff": _chart("tradeoff", drawn, "This run has no attack, so the adversary error is undefined."),
         "time": _chart("time", drawn, "This run has no queries."),
         "adaptation": _chart("adaptation", drawn, None),
@@ -58,7 +59,7 @@ def assembled(study: Study, *, live: bool = False) -> str:
         "script": script,
     }
     data = {"series": study.series, "charts": drawn}
-    frame = _asset("page.html")
+    frame = asset("page.html")
     maps = replays(study, MOST_LETTERS - sum(map(len, (frame, _data(data), *parts.values()))))
     return Template(frame).substitute(parts, replay=_map(maps), data=_data(data | {"replay": maps}))
 
@@ -66,7 +67,7 @@ def assembled(study: Study, *, live: bool = False) -> str:
 def waiting(title: str) -> str:
     """Return the live page before the first results; it polls its server until there are some."""
     style, script = _assets((*STYLES, LIVE_STYLE)), _script(("core.js", LIVE))
-    return Template(_asset("waiting.html")).substitute(
+    return Template(asset("waiting.html")).substitute(
         policy=policy(style, script, live=True), title=escaped(title), style=style, script=script
     )
 
@@ -124,8 +125,9 @@ def _script(names: tuple[str, ...]) -> str:
 
 
 def _assets(names: tuple[str, ...]) -> str:
-    return "\n".join(_asset(f"assets/{name}") for name in names)
+    return "\n".join(asset(f"assets/{name}") for name in names)
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return the text of a file of this package."""
     return files("sim.report").joinpath(*name.split("/")).read_text(encoding="utf-8")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pandas as pd
 
 from sim.analysis.budgets import exceeded
+from sim.analysis.calibrations import calibration_table
 from sim.analysis.equal_loss_tables import beside_columns, beside_note, is_off_curve, off_curve_note
 from sim.analysis.metrics import METRICS, recorded_metrics
 from sim.analysis.ranking import MARK
@@ -75,14 +77,14 @@ def table(study: Study) -> Markup:
     rows = rows_by_attack(study.summary, ["run", "lppm", "point"])
     values = [{path: row.get(path, row.get(f"{path}_swept")) for path in paths} for row in rows]
 
-    def is_over_budget(row: Row) -> bool:
-        return (row["point"], row["own_lppm"]) in over[row["run"]]
+    def exceeded_km(row: Row) -> float | None:
+        return over[row["run"]].get((row["point"], row["own_lppm"]))
 
     columns = [
         *([text_column("run", "run")] if study.compared else []),
         lppm_column("own_lppm" if study.compared else "lppm"),
         *swept_columns(paths),
-        *loss_and_error_columns(list(dict.fromkeys(filter(None, study.summary["attack"]))), is_over_budget),
+        *loss_and_error_columns(list(dict.fromkeys(filter(None, study.summary["attack"]))), exceeded_km),
     ]
     caption = summary_caption(study.summary, over_budget=any(over.values()))
     return html_table(Table(columns, with_swept_cells(rows, values), f"{caption}."))
@@ -116,6 +118,16 @@ def standings(study: Study) -> Markup:
         f"error without any report is at least the loss{off_curve_note(table)}{beside_note(table)}."
     )
     return sortable(heads, rows, caption)
+
+
+def calibrations(study: Study) -> Markup:
+    """Return a table per run of the strengths that replace realised budgets."""
+    parts: list[Markup] = []
+    for name, result in zip(study.names, study.results, strict=True):
+        if (table := calibration_table(result.manifest, result.points())) is not None:
+            parts += [tag("h3", name)] if study.compared else []
+            parts.append(html_table(replace(table, caption=f"{table.caption}.")))
+    return joined(parts)
 
 
 def adaptation(study: Study) -> Markup:

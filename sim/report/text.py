@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from sim.analysis import calibrations
 from sim.analysis import narrative as sentences
 from sim.analysis.result import Result
 from sim.analysis.summary import LOSS_AND_ERROR
@@ -135,7 +136,12 @@ def _preferred(row: Mapping[Any, Any], name: str) -> float:
 
 def _warnings(result: Result) -> list[str]:
     manifest = result.manifest
-    return [*sentences.warnings(manifest), *sentences.still_wide(manifest, result.points())]
+    points = result.points()
+    return [
+        *sentences.warnings(manifest),
+        *calibrations.limits(manifest, points),
+        *sentences.still_wide(manifest, points),
+    ]
 
 
 def run(study: Study) -> Markup:

@@ -16,7 +16,7 @@ from sim.belief.parameters import BeliefParameters
 from sim.belief.regularisation import Regularisation
 from sim.errors import InvalidValue
 from sim.inference.dense import require_dense
-from sim.lppm.parameters import DesignParameters, WorldSize
+from sim.lppm.parameters import DesignParameters, WorldSize, require_calibrated
 from sim.mobility.synthetic.markov import MarkovChainParameters
 from sim.mobility.training.others import OthersParameters
 from sim.scenario.models import Scenario
@@ -79,6 +79,7 @@ def _requirements(scenario: Scenario) -> Iterator[tuple[str, Any]]:
             yield f"attacks.{attack.name}.belief", dense(what)
         if attack.assumes is not None:
             yield f"attacks.{attack.name}.assumes", partial(_require_design, attack.assumes, size, world.grid)
+            yield f"attacks.{attack.name}.assumes", partial(require_calibrated, attack.assumes)
     if scenario.record.epsilon != "none":
         yield "record.epsilon", dense("the probabilities of all outputs in all cells")
 

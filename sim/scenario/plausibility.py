@@ -104,7 +104,7 @@ _WITH_EPSILON = ExponentialParameters | OptimalQualityParameters | PlanarGeometr
 
 def _remarks_on(design: DesignParameters, scenario: Scenario) -> Iterator[tuple[str, str, float]]:
     """Yield parameter, problem and value of each implausible parameter."""
-    budget_km = design.budget_km
+    budget_km = design.budget_km if design.realised_budget is None else design.realised_budget.realised
     kind = scenario.world.quality_distance.kind
     grid = scenario.world.grid.build()
     if isinstance(design, _WITH_EPSILON) and design.epsilon_per_km is not None:

@@ -90,8 +90,36 @@ class ExceededBudget(_Entry):
     lppm: str
     asked_km: float
     realised_km: float
+    low_km: float | None = None
+    high_km: float | None = None
+    """95 % confidence interval of the loss over users; None if it is unknown."""
     at: str = ""
     """The swept values of the point, in words."""
+
+
+class Calibration(_Entry):
+    """The strength of an LPPM at a sweep point that simulations found for a realised budget."""
+
+    point: int
+    lppm: str
+    asked_km: float
+    """The budget."""
+    at: float | None
+    """Share of the users whose mean loss may not exceed the budget; None: the mean over the users meets it."""
+    parameter: str
+    strength: float
+    loss_km: float
+    """Loss reached in the simulations of the search, with its 95 % confidence interval."""
+    loss_km_low: float
+    loss_km_high: float
+    outcome: str
+    """reached; nearest, for whole numbers and jumps; unreachable, if the largest possible loss is below the budget."""
+    strengths_tried: int
+    replications: int
+    """Number of replications simulated for each strength."""
+    users: int
+    of_users: int
+    """Number of users simulated for each strength, and of all users."""
 
 
 class _ScenarioKeys(_Entry):
@@ -166,6 +194,8 @@ class RunManifest(_Entry):
     tables: dict[str, str] = {}
     """SHA-256 of tables that other tables are derived from."""
     exceeded_budgets: list[ExceededBudget] = []
+    calibrations: list[Calibration] = []
+    """Strengths that replace realised budgets."""
 
     _content: dict[str, Any] = PrivateAttr(default_factory=dict)
     _place: str = PrivateAttr(default="")

@@ -35,6 +35,7 @@ from sim.storage.tables import read_csv, write_csv
 
 _NAMES = {
     "training",
+    "calibration",
     "checkpoints",
     "manifest.json",
     "summary.csv",

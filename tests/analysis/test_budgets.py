@@ -124,4 +124,4 @@ def test_manifest_terminal_and_report_warn_about_exceeded_budgets(
     assert warning in " ".join(printed.split())
     page = report.page([result])
     assert warning in page
-    assert page.count(" !</b>") == len(expected)
+    assert page.count('title="exceeds the quality budget"') == len(expected)

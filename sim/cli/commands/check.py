@@ -12,6 +12,11 @@ _TOTAL_S, _LEAST_S = 4.5, 0.5
 """Time in s from which the start, imports, kernels and the scenario are subtracted to get the default limit, and its
 minimum."""
 
+_SEARCH = (
+    "the search for realised budgets is not in the estimate: it simulates about 10 strengths of each mechanism without "
+    "attacks, about 10,000 queries each"
+)
+
 
 @click.command(cls=ScenarioCommand)
 @scenario_options
@@ -39,6 +44,7 @@ def check(scenario: ScenarioOptions, *, measure: bool, limit_s: float | None, wo
     began_s = time.monotonic()
     from sim.cli.kernels import load_kernels
     from sim.cli.output.cost import print_cost, print_not_loaded, print_remarks
+    from sim.execution.calibration.points import has_realised_budgets, with_own_models
     from sim.execution.cost.estimate import LIMIT_S, estimate
     from sim.execution.inputs import custom_components
     from sim.scenario.plausibility import remarks
@@ -54,6 +60,8 @@ def check(scenario: ScenarioOptions, *, measure: bool, limit_s: float | None, wo
     if limit_s is None:
         taken_s = max(time.monotonic() - began_s, time.process_time())  # the latter includes the start of Python
         limit_s = min(max(_TOTAL_S - taken_s, _LEAST_S), LIMIT_S)
-    cost = estimate(study, swept, measure=measure, limit_s=limit_s, started_s=time.process_time())
+    estimated = with_own_models(swept)
+    cost = estimate(study, estimated, measure=measure, limit_s=limit_s, started_s=time.process_time())
     print_cost(study, cost, workers=worker_count(workers, None) or 1)
-    print_remarks(remarks(point.scenario for point in swept))
+    notes = [_SEARCH] if has_realised_budgets(swept) else []
+    print_remarks([*notes, *remarks(point.scenario for point in swept)])

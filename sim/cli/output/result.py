@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from sim.analysis import budgets
 from sim.analysis import narrative as sentences
+from sim.analysis.calibrations import calibration_table
+from sim.analysis.calibrations import limits as calibration_limits
 from sim.analysis.result import Result
 from sim.cli.output.adaptation import print_first_shift
 from sim.cli.output.past_queries import print_hindsight
 from sim.cli.output.summary import MOST_ATTACKS, print_standings, print_summary
+from sim.cli.output.tables import print_table
 from sim.cli.output.terminal import stdout
 from sim.escaping import escape
 
 _MOST_NOTES = 8
+_MOST_STRENGTHS = 24
 
 
 def print_result(result: Result, *, redrawn: bool = True) -> None:
@@ -29,6 +33,11 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
         print_summary(result.shown_summary(), result.points(), lppms, attacks, over)
         for line in sentences.comparisons(result.comparable_users()):
             console.print(escape(line), highlight=False)
+    if (strengths := calibration_table(manifest, result.points())) is not None:
+        if len(strengths.rows) <= _MOST_STRENGTHS:
+            print_table(strengths)
+        else:
+            console.print(f"{len(strengths.rows)} strengths for realised budgets are in the report.", highlight=False)
     if note := result.sample_note():
         console.print(
             f"Means and intervals are over all users; figures of single users and the replay show a {note}.",
@@ -48,6 +57,7 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
     warnings = [
         *_notes_on_users(result),
         *sentences.warnings(manifest),
+        *calibration_limits(manifest, result.points()),
         *sentences.still_wide(manifest, result.points()),
     ]
     for warning in warnings[:_MOST_NOTES]:

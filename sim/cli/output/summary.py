@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
@@ -39,13 +39,13 @@ def print_summary(
     points: pd.DataFrame,
     lppms: Sequence[str],
     attacks: Sequence[str],
-    over_budget: Collection[tuple[int, str]] = (),
+    over_budget: Mapping[tuple[int, str], float] | None = None,
 ) -> None:
     """Print the quality loss of each mechanism and the error of each attack, in km, with their spread.
 
     `summary` comes from `with_spread`. LPPMs and attacks keep the given order; those introduced by a sweep follow. A
-    swept value is shown for the mechanisms it affects. The losses of points and LPPMs in `over_budget` are marked. With
-    more than five attacks, each has a row instead of a column.
+    swept value is shown for the mechanisms it affects. Losses that exceed a budget in `over_budget`, by point and LPPM,
+    are marked. With more than five attacks, each has a row instead of a column.
     """
     attacks = list(dict.fromkeys([*attacks, *filter(None, summary["attack"])]))
     places = {lppm: place for place, lppm in enumerate(dict.fromkeys([*lppms, *summary["lppm"]]))}
@@ -54,8 +54,8 @@ def print_summary(
     values = {(row["lppm"], row["point"]): row for row in with_swept_values(summary[keys], points).to_dict("records")}
     labels = [lppm_column(), *swept_columns(swept_paths(points))]
 
-    def is_over_budget(row: Row) -> bool:
-        return (row["point"], row["lppm"]) in over_budget
+    def exceeded_km(row: Row) -> float | None:
+        return (over_budget or {}).get((row["point"], row["lppm"]))
 
     if len(attacks) > MOST_ATTACKS:
         order = {attack: place for place, attack in enumerate(attacks)}
@@ -63,11 +63,11 @@ def print_summary(
             ["place", "point", "attack_place"], kind="stable"
         )
         rows: Sequence[Row] = ordered.to_dict("records")
-        columns = [*labels, *loss_and_error_by_row(is_over_budget)]
+        columns = [*labels, *loss_and_error_by_row(exceeded_km)]
         section: Callable[[Row], object] = lambda row: (row["lppm"], row["point"])  # noqa: E731
     else:
         rows = rows_by_attack(ordered, keys)
-        columns = [*labels, *loss_and_error_columns(attacks, is_over_budget)]
+        columns = [*labels, *loss_and_error_columns(attacks, exceeded_km)]
         section = lambda row: row["lppm"]  # noqa: E731
     cells = with_swept_cells(rows, [values[row["lppm"], row["point"]] for row in rows])
     print_table(Table(columns, cells, summary_caption(summary, over_budget=bool(over_budget)), section=section))

@@ -17,6 +17,7 @@ from sim.lppm.centre import centre_of
 from sim.lppm.outputs import Regions
 from sim.lppm.own_outputs import OwnMatrixChannel
 from sim.lppm.parameters import CalibratedParameters, ShortNames, WorldSize
+from sim.lppm.strength import RealisedBudget, StrengthRange
 from sim.world import World
 from sim.world.distance import Distance
 from sim.world.grid import Grid
@@ -38,19 +39,25 @@ class CloakingParameters(CalibratedParameters):
     """Minimum expected number of people in a region, if people are distributed as the belief (default: 10)."""
     population: Count = 1000
     """Total number of people in the world."""
-    quality_budget_km: NonNegative | None = None
+    quality_budget_km: NonNegative | RealisedBudget | None = None
     """Expected quality loss in km under the mechanism's own prior. Replaces `k`: the minimum mass of a region is
-    calibrated to this loss for each prior."""
+    calibrated to this loss for each prior. `{realised: 0.3}` refers to the mean loss of the users in the run
+    instead; with `at: 0.95`, to that of 95 % of them."""
 
     @model_validator(mode="after")
     def _enough_people(self) -> Self:
-        if self.strength is not None and self.strength > self.population:
+        if self.realised_budget is None and self.strength is not None and self.strength > self.population:
             raise InvalidValue(
                 f"`k` must be at most `population`, found {self.strength} with a population of {self.population}: "
                 "decrease `k` or increase `population`",
                 code="k-exceeds-population",
             )
         return self
+
+    @property
+    def strength_range(self) -> StrengthRange:
+        """The parameter that a realised budget replaces."""
+        return StrengthRange(name="k", least=1, most=self.population, loss_rises=True, whole=True)
 
     def require_feasible(self, size: WorldSize) -> None:
         """Raise `InvalidValue` if the matrix of the channel is too large."""

@@ -17,6 +17,7 @@ from sim.lppm.channels.constant import ConstantChannel
 from sim.lppm.channels.hiding import identity
 from sim.lppm.channels.mix import MixChannel
 from sim.lppm.parameters import CalibratedParameters, ShortNames
+from sim.lppm.strength import RealisedBudget, StrengthRange
 from sim.world import World
 from sim.world.distance import Distance
 
@@ -36,9 +37,15 @@ class CoinParameters(CalibratedParameters):
     kind: Literal["coin"] = "coin"
     reveal_probability: Share | None = None
     """Probability of reporting the true cell (default: 0.5)."""
-    quality_budget_km: NonNegative | None = None
-    """Expected quality loss in km under the mechanism's own prior. Replaces `reveal_probability`, which is calibrated
-    to this loss for each prior."""
+    quality_budget_km: NonNegative | RealisedBudget | None = None
+    """Expected quality loss in km under the mechanism's own prior. Replaces `reveal_probability`, which is
+    calibrated to this loss for each prior. `{realised: 0.3}` refers to the mean loss of the users in the run
+    instead; with `at: 0.95`, to that of 95 % of them."""
+
+    @property
+    def strength_range(self) -> StrengthRange:
+        """The parameter that a realised budget replaces."""
+        return StrengthRange(name="reveal_probability", least=0, most=1, loss_rises=False)
 
     def build(self, world: World) -> Coin:
         """Return the design for the quality distance of a world."""

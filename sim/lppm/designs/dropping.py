@@ -12,6 +12,7 @@ from sim.interfaces import Channel, FloatArray
 from sim.lppm.outputs import CellsOrNothing
 from sim.lppm.own_outputs import OwnMatrixChannel
 from sim.lppm.parameters import CalibratedParameters, ShortNames, WorldSize
+from sim.lppm.strength import RealisedBudget, StrengthRange
 from sim.world import World
 from sim.world.distance import Distance
 
@@ -27,9 +28,10 @@ class DroppingParameters(CalibratedParameters):
     kind: Literal["dropping"] = "dropping"
     drop_probability: Share | None = None
     """Probability of reporting nothing (default: 0.5)."""
-    quality_budget_km: NonNegative | None = None
-    """Expected quality loss in km under the mechanism's own prior. Replaces `drop_probability`, which is calibrated to
-    this loss for each prior."""
+    quality_budget_km: NonNegative | RealisedBudget | None = None
+    """Expected quality loss in km under the mechanism's own prior. Replaces `drop_probability`, which is calibrated
+    to this loss for each prior. `{realised: 0.3}` refers to the mean loss of the users in the run instead; with `at:
+    0.95`, to that of 95 % of them."""
     drop_loss_km: NonNegative | None = None
     """Quality loss in km of a query without a report. By default the service answers for the best cell under the
     belief, and the loss is the quality distance to that cell."""
@@ -38,6 +40,11 @@ class DroppingParameters(CalibratedParameters):
     def uses_prior(self) -> bool:
         """Whether the channel depends on the prior."""
         return self.drop_loss_km is None
+
+    @property
+    def strength_range(self) -> StrengthRange:
+        """The parameter that a realised budget replaces."""
+        return StrengthRange(name="drop_probability", least=0, most=1, loss_rises=True)
 
     def require_feasible(self, size: WorldSize) -> None:
         """Raise `InvalidValue` if the matrix of the channel is too large."""

@@ -19,6 +19,7 @@ from sim.lppm.channels.mix import MixChannel
 from sim.lppm.channels.planar import PlanarRemappedChannel, require_table_of_outputs
 from sim.lppm.channels.remapped import RemappedChannel
 from sim.lppm.parameters import CalibratedParameters, ShortNames, WorldSize
+from sim.lppm.strength import RealisedBudget, StrengthRange, epsilon_range
 from sim.world import World
 from sim.world.distance import Distance
 
@@ -40,9 +41,10 @@ class ExponentialParameters(CalibratedParameters):
     kind: Literal["exponential"] = "exponential"
     epsilon_per_km: NonNegative | None = None
     """Decay rate of the report probability with distance, per km (default: 1)."""
-    quality_budget_km: NonNegative | None = None
+    quality_budget_km: NonNegative | RealisedBudget | None = None
     """Expected quality loss in km under the mechanism's own prior. Replaces `epsilon_per_km`, which is calibrated to
-    this loss for each prior."""
+    this loss for each prior. `{realised: 0.3}` refers to the mean loss of the users in the run instead; with `at:
+    0.95`, to that of 95 % of them."""
     remap: bool = True
     """Replace each output by the cell with the smallest expected loss under its posterior. This never increases the
     expected loss and, as post-processing, does not reduce privacy."""
@@ -73,6 +75,11 @@ class ExponentialParameters(CalibratedParameters):
     def uses_prior(self) -> bool:
         """Whether the channel depends on the prior."""
         return self.remap or self.budget_km is not None
+
+    @property
+    def strength_range(self) -> StrengthRange:
+        """The parameter that a realised budget replaces."""
+        return epsilon_range()
 
     def require_feasible(self, size: WorldSize) -> None:
         """Raise `InvalidValue` if the distance needs a matrix that is too large, or a budget too many outputs."""

@@ -11,6 +11,7 @@ from sim.lppm.calibration import BUDGET_TOLERANCE_KM, BaseAndRemap, root
 from sim.lppm.channels.base import BaseChannel
 from sim.lppm.channels.hiding import identity, location_hiding
 from sim.lppm.parameters import CalibratedParameters, ShortNames
+from sim.lppm.strength import RealisedBudget, StrengthRange
 from sim.world import World
 from sim.world.distance import Distance
 
@@ -28,9 +29,10 @@ class LocationHidingParameters(CalibratedParameters):
     kind: Literal["location_hiding"] = "location_hiding"
     reveal_probability: Share | None = None
     """Probability alpha of reporting the true cell (default: 0.5)."""
-    quality_budget_km: NonNegative | None = None
-    """Expected quality loss in km under the mechanism's own prior. Replaces `reveal_probability`, which is calibrated
-    to this loss for each prior."""
+    quality_budget_km: NonNegative | RealisedBudget | None = None
+    """Expected quality loss in km under the mechanism's own prior. Replaces `reveal_probability`, which is
+    calibrated to this loss for each prior. `{realised: 0.3}` refers to the mean loss of the users in the run
+    instead; with `at: 0.95`, to that of 95 % of them."""
     remap: bool = True
     """Replace each output by the cell with the smallest expected loss under its posterior. This never increases the
     expected loss and, as post-processing, does not reduce privacy."""
@@ -39,6 +41,11 @@ class LocationHidingParameters(CalibratedParameters):
     def uses_prior(self) -> bool:
         """Whether the channel depends on the prior."""
         return self.remap or self.budget_km is not None
+
+    @property
+    def strength_range(self) -> StrengthRange:
+        """The parameter that a realised budget replaces."""
+        return StrengthRange(name="reveal_probability", least=0, most=1, loss_rises=False)
 
     def build(self, world: World) -> LocationHiding:
         """Return the design for the quality distance of a world."""

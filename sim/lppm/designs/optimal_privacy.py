@@ -22,10 +22,13 @@ from sim.lppm.optimal_design import (
     verify,
     with_mass,
 )
-from sim.lppm.parameters import DesignParameters, ShortNames, WorldSize
+from sim.lppm.parameters import DesignParameters, ShortNames, WorldSize, require_calibrated
 from sim.lppm.programs import error_bound_km, guesses_of, most_error, undominated
+from sim.lppm.strength import RealisedBudget, StrengthRange
 from sim.world import World
 from sim.world.distance import Distance
+
+_MOST_BUDGET_KM = 1e3
 
 
 @component("design")
@@ -35,16 +38,27 @@ class OptimalPrivacyParameters(DesignParameters):
     short_names: ClassVar = ShortNames(design="Opt", beliefs=("SP", "MK", "PEB"))
 
     kind: Literal["optimal_privacy"] = "optimal_privacy"
-    quality_budget_km: NonNegative = 1.0
-    """Upper bound in km of the expected quality loss under the mechanism's own prior."""
+    quality_budget_km: NonNegative | RealisedBudget = 1.0
+    """Upper bound in km of the expected quality loss under the mechanism's own prior. `{realised: 0.3}` refers to
+    the mean loss of the users in the run instead; with `at: 0.95`, to that of 95 % of them."""
     solver: Solver = "ipm"
     """Solver of the linear program: HiGHS interior point without crossover (`ipm`), HiGHS simplex (`simplex`), or
     Clarabel (`clarabel`, requires `pip install 'lppm-sim[optimal]'`)."""
 
     @property
     def budget_km(self) -> float | None:
-        """Expected loss in km that the design is calibrated to."""
-        return self.quality_budget_km
+        """Expected loss in km that the design is calibrated to; None for a realised budget."""
+        return None if isinstance(self.quality_budget_km, RealisedBudget) else self.quality_budget_km
+
+    @property
+    def realised_budget(self) -> RealisedBudget | None:
+        """Budget of the loss in the run, which replaces the budget under the mechanism's own model."""
+        return self.quality_budget_km if isinstance(self.quality_budget_km, RealisedBudget) else None
+
+    @property
+    def strength_range(self) -> StrengthRange:
+        """The budget under the mechanism's own model, which a realised budget replaces."""
+        return StrengthRange(name="quality_budget_km", least=0, most=_MOST_BUDGET_KM, loss_rises=True)
 
     def require_feasible(self, size: WorldSize) -> None:
         """Raise `InvalidValue` if the matrix of the channel is too large."""
@@ -67,13 +81,15 @@ class OptimalPrivacy(OptimalDesign):
     def __init__(
         self, parameters: OptimalPrivacyParameters, *, quality_distance: Distance, privacy_distance: Distance
     ) -> None:
+        require_calibrated(parameters)
+        budget_km = float(parameters.budget_km or 0.0)
         super().__init__(
             quality_distance=quality_distance,
             other=privacy_distance,
             solver=parameters.solver,
-            parameters=repr(float(parameters.quality_budget_km)),
+            parameters=repr(budget_km),
         )
-        self._budget_km = parameters.quality_budget_km
+        self._budget_km = budget_km
 
     def _closed_form(self, prior: FloatArray) -> FloatArray | None:
         constant, most_km = self._best_constant(prior)

@@ -20,6 +20,7 @@ from sim.lppm.parameters import CalibratedParameters, ShortNames, WorldSize
 from sim.lppm.programs import enforce_epsilon, epsilon_violation, least_loss, loss_bound_km, undominated
 from sim.lppm.spanner import Spanner, greedy_spanner
 from sim.lppm.spanner import metric as greatest_metric
+from sim.lppm.strength import RealisedBudget, StrengthRange, epsilon_range
 from sim.world import World
 from sim.world.distance import Distance
 
@@ -36,9 +37,10 @@ class OptimalQualityParameters(CalibratedParameters):
     epsilon_per_km: NonNegative | None = None
     """Privacy parameter epsilon of geo-indistinguishability, per km of the distance in `metric`: from two cells at
     distance d, the probabilities of any report differ at most by the factor exp(epsilon d) (default: 1)."""
-    quality_budget_km: NonNegative | None = None
+    quality_budget_km: NonNegative | RealisedBudget | None = None
     """Expected quality loss in km under the mechanism's own prior. Replaces `epsilon_per_km`, which is calibrated to
-    this loss for each prior."""
+    this loss for each prior. `{realised: 0.3}` refers to the mean loss of the users in the run instead; with `at:
+    0.95`, to that of 95 % of them."""
     metric: Literal["euclidean", "quality", "privacy"] = "euclidean"
     """Distance of the privacy guarantee: Euclidean, or the world's quality or privacy distance."""
     spanner_dilation: Annotated[float, Field(ge=1, le=10)] = 1.1
@@ -47,6 +49,11 @@ class OptimalQualityParameters(CalibratedParameters):
     solver: Solver = "ipm"
     """Solver of the linear program: HiGHS interior point without crossover (`ipm`), HiGHS simplex (`simplex`), or
     Clarabel (`clarabel`, requires `pip install 'lppm-sim[optimal]'`)."""
+
+    @property
+    def strength_range(self) -> StrengthRange:
+        """The parameter that a realised budget replaces."""
+        return epsilon_range()
 
     def require_feasible(self, size: WorldSize) -> None:
         """Raise `InvalidValue` if the matrix of the channel is too large."""

@@ -12,6 +12,7 @@ from sim.lppm.channels.matrix import MatrixChannel
 from sim.lppm.channels.product import ProductChannel
 from sim.lppm.parameters import CalibratedParameters, ShortNames, WorldSize
 from sim.lppm.planar_noise import geometric_kernel, geometric_matrix
+from sim.lppm.strength import RealisedBudget, StrengthRange, epsilon_range
 from sim.world import World
 from sim.world.distance import Distance
 from sim.world.grid import Grid
@@ -30,9 +31,10 @@ class PlanarGeometricParameters(CalibratedParameters):
     kind: Literal["planar_geometric"] = "planar_geometric"
     epsilon_per_km: NonNegative | None = None
     """Privacy parameter epsilon of geo-indistinguishability, per km of the distance in `metric` (default: 1)."""
-    quality_budget_km: NonNegative | None = None
+    quality_budget_km: NonNegative | RealisedBudget | None = None
     """Expected quality loss in km under the mechanism's own prior. Replaces `epsilon_per_km`, which is calibrated to
-    this loss for each prior."""
+    this loss for each prior. `{realised: 0.3}` refers to the mean loss of the users in the run instead; with `at:
+    0.95`, to that of 95 % of them."""
     metric: Metric = "euclidean"
     """Distance of the noise and of the privacy guarantee, independent of the quality distance; `manhattan` is
     faster."""
@@ -44,6 +46,11 @@ class PlanarGeometricParameters(CalibratedParameters):
     def uses_prior(self) -> bool:
         """Whether the channel depends on the prior."""
         return self.remap or self.budget_km is not None
+
+    @property
+    def strength_range(self) -> StrengthRange:
+        """The parameter that a realised budget replaces."""
+        return epsilon_range()
 
     def require_feasible(self, size: WorldSize) -> None:
         """Raise `InvalidValue` if the matrix of the channel is too large: that of rows and columns is not."""

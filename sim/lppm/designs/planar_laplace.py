@@ -24,6 +24,7 @@ from sim.lppm.outputs import Points
 from sim.lppm.parameters import CalibratedParameters, ShortNames, WorldSize
 from sim.lppm.place_loss import loss_at_km
 from sim.lppm.planar_noise import Truncate, laplace_matrix
+from sim.lppm.strength import RealisedBudget, StrengthRange, epsilon_range
 from sim.world import World
 from sim.world.distance import Distance
 from sim.world.distances.euclidean import euclidean
@@ -48,9 +49,10 @@ class PlanarLaplaceParameters(CalibratedParameters):
     kind: Literal["planar_laplace"] = "planar_laplace"
     epsilon_per_km: NonNegative | None = None
     """Privacy parameter epsilon of geo-indistinguishability, per km of Euclidean distance (default: 1)."""
-    quality_budget_km: NonNegative | None = None
+    quality_budget_km: NonNegative | RealisedBudget | None = None
     """Expected quality loss in km under the mechanism's own prior. Replaces `epsilon_per_km`, which is calibrated to
-    this loss for each prior."""
+    this loss for each prior. `{realised: 0.3}` refers to the mean loss of the users in the run instead; with `at:
+    0.95`, to that of 95 % of them."""
     discretise: bool = True
     """Report cells. If false, report points rounded to metres, which may lie outside the grid; `epsilon_per_km` must
     then be in [0.001, 100]."""
@@ -98,6 +100,11 @@ class PlanarLaplaceParameters(CalibratedParameters):
     def countless(self) -> bool:
         """Whether there may be too many outputs to enumerate; then expected errors are not computed."""
         return not self.discretise
+
+    @property
+    def strength_range(self) -> StrengthRange:
+        """The parameter that a realised budget replaces."""
+        return epsilon_range() if self.discretise else epsilon_range(*EPSILON_OF_POINTS_PER_KM)
 
     def require_feasible(self, size: WorldSize) -> None:
         """Raise `InvalidValue` if the matrix of the channel is too large; points need one for a budget only."""

@@ -15,9 +15,13 @@ from sim.lppm.channels.base import BaseChannel
 from sim.lppm.channels.hiding import identity
 from sim.lppm.channels.matrix import MatrixChannel
 from sim.lppm.parameters import CalibratedParameters, ShortNames, WorldSize
+from sim.lppm.strength import RealisedBudget, StrengthRange
 from sim.world import World
 from sim.world.distance import Distance
 from sim.world.grid import Grid
+
+_MOST_CELLS = 1024
+"""Largest block side that a search tries."""
 
 
 @component("design")
@@ -31,9 +35,10 @@ class SnappingParameters(CalibratedParameters):
     kind: Literal["snapping"] = "snapping"
     cells_per_side: Count | None = None
     """Number of rows and of columns of a block (default: 2)."""
-    quality_budget_km: NonNegative | None = None
+    quality_budget_km: NonNegative | RealisedBudget | None = None
     """Expected quality loss in km under the mechanism's own prior. Replaces `cells_per_side`: two neighbouring block
-    sizes are mixed at random to reach this loss for each prior."""
+    sizes are mixed at random to reach this loss for each prior. `{realised: 0.3}` refers to the mean loss of the
+    users in the run instead; with `at: 0.95`, to that of 95 % of them."""
     remap: bool = True
     """Replace the centre of a block by the cell with the smallest expected loss under its posterior. This never
     increases the expected loss."""
@@ -42,6 +47,11 @@ class SnappingParameters(CalibratedParameters):
     def uses_prior(self) -> bool:
         """Whether the channel depends on the prior."""
         return self.remap or self.budget_km is not None
+
+    @property
+    def strength_range(self) -> StrengthRange:
+        """The parameter that a realised budget replaces."""
+        return StrengthRange(name="cells_per_side", least=1, most=_MOST_CELLS, loss_rises=True, whole=True)
 
     def require_feasible(self, size: WorldSize) -> None:
         """Raise `InvalidValue` if the matrix of the channel is too large."""

@@ -91,7 +91,7 @@ def read_table(file: str | Path, *, grid: Grid, columns: Mapping[str, str] | Non
     """
     path = Path(file)
     try:
-        frame, named = _load(path, columns, degrees=grid.south is not None)
+        frame, named = load_columns(path, columns, degrees=grid.south is not None)
         return _checked(path, frame, named, grid)
     except FileNotFoundError:
         raise
@@ -148,7 +148,7 @@ def numeric_order(users: Sequence[str]) -> list[int]:
     return list(range(len(users)))
 
 
-def _load(path: Path, columns: Mapping[str, str] | None, *, degrees: bool) -> tuple[Columns, dict[str, str]]:
+def load_columns(path: Path, columns: Mapping[str, str] | None, *, degrees: bool) -> tuple[Columns, dict[str, str]]:
     """Read the required columns; return them with their names in the file by content."""
     given = dict(columns or {})
     if _is_parquet(path):

@@ -1,0 +1,166 @@
+"""The command `choose`."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sim.cli.options import WORKERS, worker_count
+
+if TYPE_CHECKING:
+    from sim.choice.request import Request
+
+
+class Quantity(click.ParamType[float]):
+    """A number with a unit, such as 0.3km, 500m, 30d or 95%."""
+
+    def __init__(self, name: str, units: dict[str, float], example: str) -> None:
+        self.name = name
+        self._units, self._example = units, example
+
+    def convert(self, value: object, parameter: click.Parameter | None, context: click.Context | None) -> float:
+        """Return the number in the first unit."""
+        if isinstance(value, float):
+            return value
+        match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z%]*)\s*", str(value).lower())
+        if match is None or match[2] not in self._units or not (number := float(match[1]) * self._units[match[2]]):
+            message = f"found {value!r}, expected a positive number with a unit, such as {self._example}"
+            self.fail(message, parameter, context)
+        if not math.isfinite(number):
+            self.fail(f"found {value!r}, which is too large", parameter, context)
+        return number
+
+
+KM = Quantity("distance", {"km": 1.0, "": 1.0, "m": 0.001}, "0.3km or 300m")
+DAYS = Quantity("days", {"d": 1.0, "": 1.0, "w": 7.0, "h": 1 / 24}, "30d")
+SHARE = Quantity("share", {"%": 0.01, "": 1.0}, "95%")
+
+
+@click.command()
+@click.option("--max-loss", type=KM, metavar="KM", help="Protect most with at most this loss, such as 0.3km.")
+@click.option("--at", type=SHARE, metavar="SHARE", help="The loss holds for this share of users; default: on average.")
+@click.option("--min-error", type=KM, metavar="KM", help="Lose least with this error of the strongest attack, as 1km.")
+@click.option("--hide-home-for", type=DAYS, metavar="DAYS", help="Lose least and hide homes this long, such as 30d.")
+@click.option(
+    "--within", type=KM, metavar="KM", default="500m", show_default=True, help="A home is known this closely."
+)
+@click.option("--for-users", type=SHARE, metavar="SHARE", default="50%", show_default=True, help="Homes to be hidden.")
+@click.option("--lppm", "lppms", multiple=True, metavar="NAME", help="Candidate, or `all`; may be repeated.")
+@click.option("--data", type=click.Path(path_type=Path), metavar="FILE", help="Trace file to replay (CSV, Parquet).")
+@click.option("--scenario", type=click.Path(path_type=Path), metavar="FILE", help="Scenario with users and attacks.")
+@click.option("--users", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Number of users.")
+@click.option("--cell", type=KM, metavar="KM", help="Size of the cells.  [default: from the goal and the region]")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of all random numbers.")
+@click.option("--workers", type=WORKERS, help="Number of worker processes.  [default: one per core]")
+@click.option("--figures/--no-figures", default=True, help="Draw the figures and write the report of the run.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder.  [default: outputs/choice-<digest>]")
+def choose(
+    *,
+    max_loss: float | None,
+    at: float | None,
+    min_error: float | None,
+    hide_home_for: float | None,
+    within: float,
+    for_users: float,
+    lppms: tuple[str, ...],
+    data: Path | None,
+    scenario: Path | None,
+    users: int,
+    cell: float | None,
+    seed: int,
+    workers: int | None,
+    figures: bool,
+    out: Path | None,
+) -> None:
+    """Choose a mechanism and its strength for a goal.
+
+    Give one goal: --max-loss, --min-error or --hide-home-for. Each candidate is calibrated to it by simulations of the
+    users of --data, --scenario or a synthetic population; then all are attacked and ranked by the strongest attack.
+    An interrupted choice is resumed by the same command.
+    """
+    from sim.choice.choose import choose as choose_mechanism
+    from sim.choice.write import write_choice
+    from sim.cli.kernels import load_kernels
+    from sim.cli.output.choice import print_choice
+    from sim.execution.progress_bar import Bar
+    from sim.simulation import interrupts
+
+    request = _request(max_loss, at, min_error, hide_home_for, within, for_users)
+    if data is not None and scenario is not None:
+        raise click.UsageError("--data and --scenario exclude each other")
+    prepared, remarks = _prepared(request, lppms, data, scenario, users, cell, seed)
+    text = repr((request, prepared.canonical()))
+    folder = out or Path("outputs") / f"choice-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    load_kernels()
+    with (
+        interrupts.recorded(),
+        interrupts.explained(f"interrupted; finished simulations are kept in {folder}: the same command continues"),
+        Bar("choose") as bar,
+    ):
+        choice = choose_mechanism(
+            prepared,
+            request,
+            folder,
+            all_of_them="all" in [name.lower() for name in lppms],
+            remarks=remarks,
+            workers=worker_count(workers, None),
+            progress=bar,
+            figures=figures,
+        )
+        write_choice(choice)
+    print_choice(choice)
+
+
+def _request(
+    max_loss: float | None,
+    at: float | None,
+    min_error: float | None,
+    hide_home_for: float | None,
+    within: float,
+    for_users: float,
+) -> Request:
+    from sim.choice.request import Request
+
+    if sum(goal is not None for goal in (max_loss, min_error, hide_home_for)) != 1:
+        raise click.UsageError("give one goal: --max-loss, --min-error or --hide-home-for")
+    if at is not None and max_loss is None:
+        raise click.UsageError("--at belongs to --max-loss; the share of hidden homes is --for-users")
+    if not (at or 0.5) < 1 or not for_users < 1:
+        raise click.UsageError("shares of users must be below 100%")
+    if max_loss is not None:
+        return Request(kind="max-loss", target=max_loss, at=at)
+    if min_error is not None:
+        return Request(kind="min-error", target=min_error)
+    assert hide_home_for is not None
+    return Request(kind="hide-home", target=hide_home_for, within_km=within, share=for_users)
+
+
+def _prepared(
+    request: Request,
+    lppms: tuple[str, ...],
+    data: Path | None,
+    scenario: Path | None,
+    users: int,
+    cell: float | None,
+    seed: int,
+) -> tuple[Any, tuple[str, ...]]:
+    """Return the scenario with the candidates, and remarks on it."""
+    from sim.choice.candidates import names_of
+    from sim.choice.choose import scenario_of, with_candidates
+    from sim.choice.population import recorded, synthetic
+    from sim.storage.load import load
+
+    names = names_of(lppms)
+    if scenario is not None:
+        loaded = load(scenario, settings=[f"seed={seed}"])
+        return with_candidates(loaded, names), (f"users, training data and attacks of {scenario}",)
+    if data is None:
+        base = synthetic(request, users=users, cell_km=cell)
+    else:
+        base = recorded(data.resolve(), request, users=users, cell_km=cell)
+    return scenario_of(base.data, request, names, seed=seed, folder=Path()), base.remarks
