@@ -137,7 +137,9 @@ class RegionsFit:
         """Return the log probability of each report, by the nearest known position at another place."""
         xy = np.column_stack(self.plane.to_m(sample.lat, sample.lon))
         near = self._nearest(xy)
-        same = np.abs(self.places[self.report[near]] - np.column_stack([sample.sent_lat, sample.sent_lon])).max(1) < 1e-7
+        same = (
+            np.abs(self.places[self.report[near]] - np.column_stack([sample.sent_lat, sample.sent_lon])).max(1) < 1e-7
+        )
         return np.where(same, math.log(self.agreement), math.log((1 - self.agreement) / len(self.places)))
 
     def _nearest(self, xy: FloatArray) -> IntArray:

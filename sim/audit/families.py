@@ -43,7 +43,7 @@ def _polar(radius: FloatArray, rng: Generator) -> tuple[FloatArray, FloatArray]:
 
 
 def _log_one_over_circle(radius: FloatArray) -> FloatArray:
-    return -np.log(2 * math.pi * np.maximum(radius, 1e-6))
+    return -np.log(2 * math.pi * np.maximum(radius, 1e-4))
 
 
 def _square(x: FloatArray, y: FloatArray) -> FloatArray:
@@ -63,7 +63,9 @@ def _uniform_cdf(x: FloatArray) -> FloatArray:
     return np.clip((x + 1) / 2, 0.0, 1.0)
 
 
-def _draw_axes(draw: Callable[[int, Generator], FloatArray]) -> Callable[[int, Generator], tuple[FloatArray, FloatArray]]:
+def _draw_axes(
+    draw: Callable[[int, Generator], FloatArray],
+) -> Callable[[int, Generator], tuple[FloatArray, FloatArray]]:
     return lambda n, rng: (draw(n, rng), draw(n, rng))
 
 

@@ -79,7 +79,9 @@ class GridExponentialFit:
         """Return drawn displacements in metres."""
         true, _ = cells_of(self.lattice, self.extent, sample)
         table = channel(self.extent, self.metric, self.border, self.epsilon_per_km).cumsum(axis=1)
-        drawn = np.minimum((table[true] < rng.uniform(size=(len(sample), 1)) * table[true][:, -1:]).sum(1), len(table) - 1)
+        drawn = np.minimum(
+            (table[true] < rng.uniform(size=(len(sample), 1)) * table[true][:, -1:]).sum(1), len(table) - 1
+        )
         row, col = np.divmod(drawn, self.extent.cols)
         lat = self.lattice.lat.value(row + self.extent.row)
         scale = np.cos(np.radians(lat)) if self.lattice.metric else 1.0
@@ -148,7 +150,9 @@ def _kernel(extent: Extent, metric: Metric, epsilon_per_km: float, reach: int) -
     return np.exp(-epsilon_per_km * distance)
 
 
-def fit_grid_exponential(sample: Sample, lattice: Lattice | None, *, intervals: bool = True) -> list[GridExponentialFit]:
+def fit_grid_exponential(
+    sample: Sample, lattice: Lattice | None, *, intervals: bool = True
+) -> list[GridExponentialFit]:
     """Return the mechanism with both metrics and both borders; nothing without a grid of few cells."""
     extent = None if lattice is None else extent_of(lattice, sample)
     if lattice is None or extent is None:

@@ -121,9 +121,7 @@ def _crossing(
     return float(best * math.exp(direction * high))
 
 
-def _bisected(
-    log_likelihood: Callable[[float], float], best: float, limit: float, step: float, most: float
-) -> float:
+def _bisected(log_likelihood: Callable[[float], float], best: float, limit: float, step: float, most: float) -> float:
     low, high = 0.0, min(step, math.log(most / best))
     for _ in range(12):
         middle = (low + high) / 2

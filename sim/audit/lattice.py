@@ -193,7 +193,9 @@ def _refined(distinct: FloatArray, step: float, tolerance: float) -> Axis | None
     rest = offsets - index * step
     if (np.abs(rest - np.median(rest)) <= 3 * tolerance).mean() < _SHARE:
         return None
-    return Axis(_nice(step, tolerance, index), _origin(distinct[start] + float(np.median(rest)), step, tolerance, index))
+    return Axis(
+        _nice(step, tolerance, index), _origin(distinct[start] + float(np.median(rest)), step, tolerance, index)
+    )
 
 
 def _nice(step: float, tolerance: float, index: FloatArray) -> float:

@@ -220,5 +220,3 @@ def _distance_to_first(sample: Sample) -> FloatArray:
     x, y = sample.true_xy_m
     start = first[group.reshape(-1)]
     return np.asarray(np.hypot(x - x[start], y - y[start]))
-
-

@@ -170,16 +170,14 @@ def fit_fixed_place(sample: Sample) -> FixedPlaceFit | None:
 
 
 def fit_hiding(sample: Sample, lattice: Lattice | None) -> MixtureFit | None:
-    """Return the mixture of the true place with a uniform or a fixed place, whichever is more likely."""
+    """Return the mixture of the true place with a fixed place, or else with a uniform one."""
     own = own_place(sample, lattice)
     if not _mixed_enough(own):
         return None
     rest = sample.rows(~own)
-    others: list[Fit] = [fit_uniform(rest, lattice)]
-    if (fixed := fit_fixed_place(rest)) is not None:
-        others.append(fixed)
-    found = [_mixture(other, own, other.log_mass(sample), lattice) for other in others]
-    return max(found, key=lambda fit: float(fit.log_mass(sample).sum()))
+    fixed = fit_fixed_place(rest)
+    other: Fit = fit_uniform(rest, lattice) if fixed is None else fixed
+    return _mixture(other, own, other.log_mass(sample), lattice)
 
 
 def fit_noise_mixture(
@@ -201,7 +199,9 @@ def fit_noise_mixture(
     def log_likelihood(scale: float) -> float:
         log_other = mass(scale)
         reveal = _reveal(own, log_other)
-        return float(np.logaddexp(np.where(own, math.log(max(reveal, 1e-12)), -np.inf), math.log1p(-reveal) + log_other).sum())
+        return float(
+            np.logaddexp(np.where(own, math.log(max(reveal, 1e-12)), -np.inf), math.log1p(-reveal) + log_other).sum()
+        )
 
     scale = maximised(log_likelihood, guess, reach=3.0, points=9 if family.norm is None else 45)
     interval = profile_interval(log_likelihood, scale) if intervals else (math.nan, math.nan)

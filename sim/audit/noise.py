@@ -118,7 +118,9 @@ class Mass:
             self._box = box
             return
         ratio = math.sqrt(float(np.median(self._area))) / guess_m
-        self._x, self._y, self._weights = nodes(box, min(_MOST_NODES, int((10 if family.norm is not None else 5) + 3 * ratio)))
+        self._x, self._y, self._weights = nodes(
+            box, min(_MOST_NODES, int((10 if family.norm is not None else 5) + 3 * ratio))
+        )
 
     def __call__(self, scale_m: float) -> FloatArray:
         """Return the log probabilities, shape (n,)."""

@@ -13,7 +13,7 @@ from sim.audit.families import FAMILIES
 from sim.audit.hypothesis import ATOM_M2, Estimate, Fit, maximised, profile_interval
 from sim.audit.lattice import Lattice
 from sim.audit.noise import NoiseFit, lattice_estimates, snapped_displacement
-from sim.audit.offset_filter import box_log_mass, constant_box_log_mass, kalman_log_density
+from sim.audit.offset_filter import box_log_mass, constant_box_log_mass, kalman_log_density, kalman_predictions
 from sim.interfaces import FloatArray, Generator
 
 _GAUSSIAN = next(family for family in FAMILIES if family.kind == "gaussian")
@@ -21,6 +21,8 @@ LEAST_WHITE_M = 0.05
 """Least standard deviation of independent noise per axis: rounding of the file."""
 _CONSTANT_NATS = 3.0
 """Advantage in log-likelihood below which an offset counts as constant."""
+_LEAST_MOVED_M = 1.0
+"""Least drift over the whole time that counts as one."""
 _LEAST_CORRELATION = 0.15
 
 
@@ -38,6 +40,7 @@ class OffsetFit:
     lattice: Lattice | None
     intervals: tuple[tuple[float, float], ...] = ()
     mean_length_m: float = math.nan
+    n_pairs: int = 0
     n_free: int = 3
 
     @property
@@ -55,7 +58,9 @@ class OffsetFit:
     def estimates(self) -> tuple[Estimate, ...]:
         """Standard deviation, drift, time constant and independent noise."""
         sd, drift = self.intervals or ((math.nan,) * 2,) * 2
-        found = [] if self.drift_m else [Estimate("mean_length_m", self.mean_length_m, *(self.mean_length_m,) * 2, "m")]
+        error = 1.96 * self.white_m / math.sqrt(max(self.n_pairs, 1)) if self.white_m > 2 * LEAST_WHITE_M else 0.0
+        mean = self.mean_length_m
+        found = [] if self.drift_m else [Estimate("mean_length_m", mean, mean - error, mean + error, "m")]
         found.append(Estimate("sd_m", self.sd_m, *sd, "m"))
         if self.drift_m:
             hours = self.time_constant_h
@@ -77,6 +82,15 @@ class OffsetFit:
             return along + constant_box_log_mass(sample, south, north, self.sd_m)
         along = box_log_mass(sample, west, east, self.sd_m, self.drift_m)
         return along + box_log_mass(sample, south, north, self.sd_m, self.drift_m)
+
+    def innovations(self, sample: Sample) -> FloatArray:
+        """Return the standardised deviations from the predictions on both axes, except those of first rows.
+
+        They are standard normal if the model holds, without snapping and beyond the rounding of the file.
+        """
+        x, y, variance = kalman_predictions(sample, self.sd_m, self.drift_m, self.white_m)
+        deviations = np.concatenate([(sample.dx_m - x)[sample.follows], (sample.dy_m - y)[sample.follows]])
+        return np.asarray(deviations / np.sqrt(np.tile(variance[sample.follows], 2)))
 
     def simulate(self, sample: Sample, rng: Generator) -> tuple[FloatArray, FloatArray]:
         """Return drawn displacements in metres."""
@@ -117,7 +131,9 @@ def fit_offset(sample: Sample, lattice: Lattice | None, *, intervals: bool = Tru
         return None
     mean = _mean_lengths(sample)
     length = float(np.sqrt((mean**2).mean() / 2))
-    start = OffsetFit(max(length, 1.0), 0.0, LEAST_WHITE_M, lattice, mean_length_m=float(mean.mean()))
+    start = OffsetFit(
+        max(length, 1.0), 0.0, LEAST_WHITE_M, lattice, mean_length_m=float(mean.mean()), n_pairs=len(sample)
+    )
     constant = start if lattice is not None else _improved(start, sample, ("white_m", "sd_m"))
     constant = _improved(constant, sample, ("sd_m",))
     hours = max(float(np.ptp(sample.time_s)) / 3600, 1e-3)
@@ -130,7 +146,8 @@ def fit_offset(sample: Sample, lattice: Lattice | None, *, intervals: bool = Tru
         ends.append(_improved(end, sample, ("drift_m",)))
     drifting = max(ends, key=lambda fit: float(fit.log_mass(sample).sum()))
     gain = float(drifting.log_mass(sample).sum() - constant.log_mass(sample).sum())
-    best = drifting if gain > _CONSTANT_NATS else constant
+    moved = drifting.drift_m * math.sqrt(hours)
+    best = drifting if gain > _CONSTANT_NATS and moved > max(_LEAST_MOVED_M, 0.01 * drifting.sd_m) else constant
     if not intervals:
         return best
     known = ("sd_m", "drift_m") if best.drift_m else ("sd_m",)
@@ -162,4 +179,3 @@ def _improved(fit: OffsetFit, sample: Sample, names: tuple[str, ...]) -> OffsetF
         reach, points = (1e4, 21) if name == "white_m" else (20.0, 9) if name == "drift_m" else (3.0, 5)
         fit = _replaced(fit, name, maximised(_along(fit, sample, name), guess, reach=reach, points=points))
     return fit
-

@@ -21,23 +21,30 @@ _REPEAT = 0.02
 
 def kalman_log_density(sample: Sample, sd_m: float, drift_m: float, white_m: float) -> FloatArray:
     """Return the log predictive density of each displacement; both axes have the same variances."""
+    x, y, variance = kalman_predictions(sample, sd_m, drift_m, white_m)
+    square = (sample.dx_m - x) ** 2 + (sample.dy_m - y) ** 2
+    return np.asarray(-np.log(2 * math.pi * variance) - square / (2 * variance))
+
+
+def kalman_predictions(
+    sample: Sample, sd_m: float, drift_m: float, white_m: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the predicted displacement of each row on both axes, and the variance of each axis."""
     hours = np.diff(sample.time_s, prepend=sample.time_s[:1]) / 3600
     keep = np.exp(-np.maximum(hours, 0.0) * drift_m**2 / (2 * sd_m**2)) * sample.follows
     stationary, noise = sd_m**2, white_m**2
-    density = np.empty(len(sample))
+    predicted = np.empty((len(sample), 3))
     x = y = 0.0
     variance = stationary
-    for row, (share, dx, dy) in enumerate(
-        zip(keep.tolist(), sample.dx_m.tolist(), sample.dy_m.tolist(), strict=True)
-    ):
+    for row, (share, dx, dy) in enumerate(zip(keep.tolist(), sample.dx_m.tolist(), sample.dy_m.tolist(), strict=True)):
         x, y = share * x, share * y
         variance = share * share * variance + (1 - share * share) * stationary
         total = variance + noise
-        density[row] = -math.log(2 * math.pi * total) - ((dx - x) ** 2 + (dy - y) ** 2) / (2 * total)
+        predicted[row] = x, y, total
         gain = variance / total
         x, y = x + gain * (dx - x), y + gain * (dy - y)
         variance *= 1 - gain
-    return density
+    return predicted[:, 0], predicted[:, 1], predicted[:, 2]
 
 
 def constant_box_log_mass(sample: Sample, low: FloatArray, high: FloatArray, sd_m: float) -> FloatArray:
@@ -50,7 +57,9 @@ def constant_box_log_mass(sample: Sample, low: FloatArray, high: FloatArray, sd_
     again = repeats_previous(sample)
     for row in np.flatnonzero(sample.follows).tolist():
         bounds = max(lowest[row], lowest[row - 1]), min(highest[row], highest[row - 1])
-        lowest[row], highest[row] = (lowest[row - 1], highest[row - 1]) if again[row] and bounds[0] >= bounds[1] else bounds
+        lowest[row], highest[row] = (
+            (lowest[row - 1], highest[row - 1]) if again[row] and bounds[0] >= bounds[1] else bounds
+        )
     log_mass = _log_interval(lowest / sd_m, highest / sd_m)
     before = np.where(sample.follows, np.concatenate([[0.0], log_mass[:-1]]), 0.0)
     predicted = np.maximum(log_mass, math.log(_TINY)) - np.maximum(before, math.log(_TINY))
@@ -88,7 +97,9 @@ def box_log_mass(sample: Sample, low: FloatArray, high: FloatArray, sd_m: float,
     overlap = np.clip((np.minimum(high[:, None], edges[1:]) - np.maximum(low[:, None], edges[:-1])) / width, 0.0, 1.0)
     hours = np.diff(sample.time_s, prepend=sample.time_s[:1]) / 3600
     step = np.where(hours > 0, np.rint(np.log(np.maximum(hours, 1e-9)) / _DT_RATIO), -(10**6)).astype(np.int64)
-    moves = {int(s): _transition(edges, math.exp(s * _DT_RATIO), sd_m, drift_m) for s in np.unique(step) if s > -(10**6)}
+    moves = {
+        int(s): _transition(edges, math.exp(s * _DT_RATIO), sd_m, drift_m) for s in np.unique(step) if s > -(10**6)
+    }
     log_mass = np.empty(len(sample))
     again = repeats_previous(sample)[:, None]
     # One of the two axes may exclude a repeat while the other does not: each has half of its log probability.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from scipy.stats import ks_2samp
+from scipy.stats import ks_2samp, kstest
 
 from sim.audit.deterministic import fit_identity, fit_regions, fit_snapping
 from sim.audit.displacement import Sample
@@ -17,9 +17,9 @@ from sim.audit.grid_exponential import GridExponentialFit, fit_grid_exponential
 from sim.audit.hypothesis import Estimate, Fit
 from sim.audit.lattice import Lattice, find_lattice
 from sim.audit.memory import fit_memory
-from sim.audit.mixture import fit_fixed_place, fit_hiding, fit_noise_mixture
+from sim.audit.mixture import fit_fixed_place, fit_hiding, fit_noise_mixture, own_place
 from sim.audit.noise import NoiseFit, fit_noise
-from sim.audit.offset import fit_offset
+from sim.audit.offset import LEAST_WHITE_M, OffsetFit, fit_offset
 from sim.audit.zone import Presence, fit_moved_zone, fit_presence
 from sim.interfaces import FloatArray, IntArray
 from sim.rng import stream
@@ -109,7 +109,8 @@ def identify(sample: Sample) -> Finding:
     candidates = _candidates(fits, scores, best)
     checks: tuple[Check, ...] = ()
     chosen = fits[best]
-    for candidate in candidates:  # the best one that no test rejects, among those of nearly the same likelihood
+    # The best one that no test rejects, among those of nearly the same likelihood.
+    for candidate in sorted(candidates, key=lambda candidate: (candidate.fit is not chosen, candidate.difference)):
         tests = tuple(_checks(candidate.fit, kept))
         checks = checks or tests
         if not any(test.rejected for test in tests):
@@ -130,13 +131,24 @@ def _promising(sample: Sample, lattice: Lattice | None) -> list[tuple[FitFunctio
     fits = _fitted(_certain(lattice), sample)
     if not any(fit.log_mass(sample).mean() > -_CERTAIN_NATS for _, fit in fits):
         regions = _fitted([lambda s, _: _some(fit_regions(s)), lambda s, _: _some(fit_moved_zone(s))], sample)
-        fits += regions + _fitted(_random(lattice, with_memory=not any(f.kind == "regions" for _, f in regions)), sample)
-        noisy = sorted(fits, key=lambda pair: -_criterion(pair[1], sample, lattice))
-        families = [fit.family for _, fit in noisy if isinstance(fit, NoiseFit)][:2]
+        fits += regions + _fitted(
+            _random(lattice, with_memory=not any(f.kind == "regions" for _, f in regions)), sample
+        )
+        families = _families_of_rest(sample, lattice)
         fits += _fitted([partial(_noise_mixture, family, lattice) for family in families], sample)
     criteria = [_criterion(fit, sample, lattice) for _, fit in fits]
     order = sorted(range(len(fits)), key=lambda number: -criteria[number])
     return [fits[number] for number in order if criteria[number] > criteria[order[0]] - _FAR_NATS][:_MOST_COMPARED]
+
+
+def _families_of_rest(sample: Sample, lattice: Lattice | None) -> list[Family]:
+    """Return the two families that are most likely for the reports of other than the true place."""
+    rest = sample.rows(~own_place(sample, lattice))
+    if len(rest) == 0:
+        return []
+    fits = [fit for family in FAMILIES if (fit := fit_noise(family, rest, lattice, intervals=False)) is not None]
+    ranked = sorted(fits, key=lambda fit: -float(fit.log_mass(rest).sum()))
+    return [fit.family for fit in ranked[:2]]
 
 
 def _fitted(functions: Sequence[FitFunction], sample: Sample) -> list[tuple[FitFunction, Fit]]:
@@ -267,6 +279,10 @@ def _checks(fit: Fit, sample: Sample) -> list[Check]:
             pooled = np.concatenate([value(one) for one in drawn])
             test = ks_2samp(value(sample), pooled, method="asymp")
             found.append(Check(name, float(test.statistic), float(test.pvalue), bool(test.pvalue < _REJECTED_P)))
+    if isinstance(fit, OffsetFit) and fit.lattice is None and fit.white_m > 2 * LEAST_WHITE_M:
+        normal = kstest(fit.innovations(sample), "norm")
+        p_value = float(normal.pvalue)
+        found.append(Check("innovations", float(normal.statistic), p_value, p_value < _REJECTED_P))
     for name, statistic in (("likelihood", lambda s: float(fit.log_mass(s).mean())), ("correlation", _correlation)):
         values = np.array([statistic(one) for one in drawn])
         z = float((statistic(sample) - values.mean()) / max(values.std(ddof=1), 1e-12))

@@ -14,6 +14,10 @@ from sim.interfaces import BoolArray, FloatArray, Generator
 
 _LEAST_ROWS = 3
 _MOST_EXCEPTIONS = 0.05
+_LEAST_CENTRED = 4
+_SAME_VISIT_M = 30.0
+_CENTRE_ERROR_M = 10.0
+"""Error of the centre of a place from the errors of its positions."""
 _CENTRES = 61
 """Number of centres along each axis of a grid."""
 _RADII_M = np.geomspace(10.0, 30_000.0, 1601)
@@ -66,7 +70,7 @@ def fit_presence(sample: Sample, altered: BoolArray) -> Presence:
     gain = _log_binomial(exceptions, total) - _log_binomial(count, total) - _PER_ZONE * len(zones) * math.log(total) / 2
     if gain <= 0 or exceptions > _MOST_EXCEPTIONS * total:
         return random
-    radius = _common_radius([posterior for _, posterior in found])
+    radius = _centred_radius(sample, altered, zones) or _common_radius([posterior for _, posterior in found])
     return Presence("zone", share, (radius, *_places(zones)), tuple(zones), gain)
 
 
@@ -78,6 +82,29 @@ def _log_binomial(count: int, total: int) -> float:
 def _outside(sample: Sample, altered: BoolArray, zones: list[Zone]) -> int:
     """Return the number of altered rows of users without a zone."""
     return int((altered & ~np.isin(sample.user, [zone.user for zone in zones])).sum())
+
+
+def _centred_radius(sample: Sample, altered: BoolArray, zones: list[Zone]) -> Estimate | None:
+    """Return the radius that fits all users with circles around the place they visit most; None if no radius does.
+
+    If the centres were elsewhere, a radius that fits many users would be a coincidence.
+    """
+    if len(zones) < _LEAST_CENTRED:
+        return None
+    low, high = 0.0, math.inf
+    x, y = sample.true_xy_m
+    for zone in zones:
+        own = sample.user == zone.user
+        points, inside = np.column_stack([x[own], y[own]]), altered[own]
+        tree = cKDTree(points[inside])
+        near = tree.query_ball_point(points[inside], _SAME_VISIT_M)
+        centre = np.median(points[inside][max(near, key=len)], axis=0)
+        away = np.hypot(*(points - centre).T)
+        low, high = max(low, float(away[inside].max())), min(high, float(away[~inside].min()))
+    if low - _CENTRE_ERROR_M >= high + _CENTRE_ERROR_M:
+        return None
+    low, high = min(low, high - _CENTRE_ERROR_M), max(high, low + _CENTRE_ERROR_M)
+    return Estimate("radius_m", (low + high) / 2, low, high, "m")
 
 
 def _common_radius(posteriors: list[FloatArray]) -> Estimate:

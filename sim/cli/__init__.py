@@ -7,6 +7,7 @@ import os
 import click
 
 from sim.cli.commands.adaptation import adaptation
+from sim.cli.commands.audit import audit
 from sim.cli.commands.bench import bench
 from sim.cli.commands.check import check
 from sim.cli.commands.check_component import check_component
@@ -46,6 +47,6 @@ def main() -> None:
 
 for _command in (
     *(run, watch, check, new, list_components, schema, export, traces, summarize, adaptation, plot, report, compare),
-    *(check_component, status, data, paper, bench),
+    *(check_component, status, data, audit, paper, bench),
 ):
     main.add_command(_command)

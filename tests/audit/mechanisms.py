@@ -31,7 +31,8 @@ class Case:
 
 
 def moved(sample: Sample, dx: FloatArray, dy: FloatArray) -> Sample:
-    return replace(sample, sent_lat=sample.lat + dy / M_PER_DEGREE, sent_lon=sample.lon + dx / EAST)
+    east = M_PER_DEGREE * np.cos(np.radians(sample.lat))
+    return replace(sample, sent_lat=sample.lat + dy / M_PER_DEGREE, sent_lon=sample.lon + dx / east)
 
 
 def identity(sample: Sample, rng: Generator) -> Sample:
@@ -148,7 +149,7 @@ def fudger(accuracy_m: float = 2000.0) -> Release:
 def constant_offset(sd_m: float) -> Release:
     def release(sample: Sample, rng: Generator) -> Sample:
         offset = rng.normal(0, sd_m, (2, int(sample.user.max()) + 1))
-        return moved(sample, *offset[:, sample.user])
+        return moved(sample, offset[0, sample.user], offset[1, sample.user])
 
     return release
 
@@ -161,7 +162,7 @@ def drifting_offset(sd_m: float, hours: float) -> Release:
         for row in range(len(sample)):
             fresh = rng.normal(0, sd_m, 2)
             offset[row] = keep[row] * offset[row - 1] + math.sqrt(1 - keep[row] ** 2) * fresh
-        return moved(sample, *offset.T)
+        return moved(sample, offset[:, 0], offset[:, 1])
 
     return release
 

@@ -1,4 +1,4 @@
-"""True traces for the tests of the audit: people with homes, work, other places and trips, in continuous coordinates."""
+"""True traces for the tests of the audit: people with homes, work, other places and trips."""
 
 from __future__ import annotations
 
@@ -49,7 +49,11 @@ def _itinerary(
         start = day * DAY_S
         plan = [(home, 8 + rng.normal(0, 0.5))]
         if day % 7 < 5:
-            plan += [(work, 12 + rng.normal(0, 0.3)), (others[rng.integers(4)], 13.0), (work, 17.5 + rng.normal(0, 0.7))]
+            plan += [
+                (work, 12 + rng.normal(0, 0.3)),
+                (others[rng.integers(4)], 13.0),
+                (work, 17.5 + rng.normal(0, 0.7)),
+            ]
         plan += [(others[rng.integers(12)], 18.6 + k * 1.3 + rng.uniform(0, 0.5)) for k in range(rng.integers(0, 3))]
         if day % 7 >= 5:
             plan += [(others[rng.integers(12)], 14 + k + rng.uniform(0, 0.8)) for k in range(4)]
