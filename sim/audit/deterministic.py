@@ -144,8 +144,8 @@ class RegionsFit:
 
     def _nearest(self, xy: FloatArray) -> IntArray:
         """Return the nearest known position that is not the position itself."""
-        distance, near = self.tree.query(xy, k=2)
-        return np.asarray(np.where(distance[:, 0] > 1e-3, near[:, 0], near[:, 1]))
+        distance, near = (np.asarray(part) for part in self.tree.query(xy, k=2))
+        return np.where(distance[:, 0] > 1e-3, near[:, 0], near[:, 1]).astype(np.int64)
 
     def simulate(self, sample: Sample, rng: Generator) -> tuple[FloatArray, FloatArray]:
         """Return the displacements to the reports of the nearest known positions."""
@@ -164,7 +164,7 @@ class RegionsFit:
 
 def fit_regions(sample: Sample) -> RegionsFit | None:
     """Return regions if near positions have equal reports and there are several positions for each report."""
-    sent = np.round(np.column_stack([sample.sent_lat, sample.sent_lon]), 8)
+    sent = np.column_stack([sample.sent_lat, sample.sent_lon]).astype(np.float64).round(8)
     places, report = np.unique(sent, axis=0, return_inverse=True)
     report = report.reshape(-1)
     plane = sample.plane
@@ -173,7 +173,7 @@ def fit_regions(sample: Sample) -> RegionsFit | None:
     if len(first) < _LEAST_PER_REGION * len(places) or len(first) < 3:
         return None
     tree = cKDTree(xy[first])
-    _, near = tree.query(xy[first], k=2)
+    near = np.asarray(tree.query(xy[first], k=2)[1])
     agreed = int((report[first][near[:, 1]] == report[first]).sum())
     agreement = agreed / len(first)
     if agreement < _LEAST_AGREEMENT or _between_users(xy, report, sample.user) < _LEAST_AGREEMENT_OF_USERS:

@@ -33,7 +33,7 @@ class Axis:
 
     def value(self, index: IntArray) -> FloatArray:
         """Return the lattice value of k."""
-        return self.origin + index * self.step
+        return np.asarray(self.origin + index * self.step, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,12 +127,13 @@ class Mass:
         if self._box is not None and self._family.axis_cdf is not None:
             cdf = self._family.axis_cdf
             west, east, south, north = (side / scale_m for side in self._box)
-            return np.log(np.maximum(_between(cdf, west, east) * _between(cdf, south, north), _TINY))[self._group]
+            mass: FloatArray = _between(cdf, west, east) * _between(cdf, south, north)
+            return np.asarray(np.log(np.maximum(mass, _TINY))[self._group])
         log_density = self._family.log_density(self._x / scale_m, self._y / scale_m) - 2 * math.log(scale_m)
         if log_density.shape[1] == 1:
             return np.maximum(log_density[:, 0] + np.log(self._area), math.log(_TINY))
         mean = np.exp(log_density) @ self._weights
-        return np.log(np.maximum(mean * self._area, _TINY))[self._group]
+        return np.asarray(np.log(np.maximum(mean * self._area, _TINY))[self._group])
 
 
 def _distinct(box: Box) -> tuple[Box, IntArray]:

@@ -1,4 +1,4 @@
-"""Constant and drifting offsets: a displacement per user that changes slowly or never (AR(1) in time), with snapping."""
+"""Constant and drifting offsets: a displacement of each user that changes slowly or never (AR(1) in time)."""
 
 from __future__ import annotations
 

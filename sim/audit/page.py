@@ -118,8 +118,8 @@ def _attack(result: Audit) -> Markup:
     grid = result.attacked.grid
     note = (
         f"The second half of each user's pairs is attacked ({len(result.attacked.sample):,} reports); the first half "
-        f"is the past that the adversary knows. Cells of the attack: {grid.cell_m:,.0f} m. Intervals: 95 %, over users; "
-        "none for fewer than five users. Controls use no report."
+        f"is the past that the adversary knows. Cells of the attack: {grid.cell_m:,.0f} m. Intervals: 95 %, over "
+        "users; none for fewer than five users. Controls use no report."
     )
     return joined([answers_figure(result.answers), _table(heads, rows), tag("p", note, class_="note")])
 

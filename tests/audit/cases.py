@@ -95,5 +95,5 @@ CASES = (
     _case("design coin", design("SP-Coin", reveal_probability=0.4), "coin", "reveal_probability", 0.4),
     _case("design identity", design("identity"), "snapping", "step_lat_deg", 0.01),
 )
-"""Sending the centre of the cell is snapping for continuous positions, and so is a design that chooses between regions of
-one size. If an axis has fewer than three cells in use, snapping cannot be distinguished from regions."""
+"""Sending the centre of the cell is snapping for continuous positions, and so is a design that chooses between regions
+of one size. If an axis has fewer than three cells in use, snapping cannot be distinguished from regions."""

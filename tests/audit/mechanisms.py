@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -89,7 +90,7 @@ def precision_bits(bits: int) -> Release:
 
     def cut(degrees: FloatArray) -> FloatArray:
         whole = np.floor(degrees * 1e7).astype(np.int64)
-        return ((whole >> (32 - bits) << (32 - bits)) + (1 << (31 - bits))) * 1e-7
+        return np.asarray(((whole >> (32 - bits) << (32 - bits)) + (1 << (31 - bits))) * 1e-7, dtype=np.float64)
 
     def release(sample: Sample, rng: Generator) -> Sample:
         return replace(sample, sent_lat=cut(sample.lat), sent_lon=cut(sample.lon))
@@ -235,7 +236,7 @@ def sometimes(reveal: float, other: Release) -> Release:
     return release
 
 
-def design(name: str, rows: int = 32, cols: int = 36, **parameters: object) -> Release:
+def design(name: str, rows: int = 32, cols: int = 36, **parameters: Any) -> Release:
     """A design of lppm-sim on a grid over the city with a uniform prior: cells are reported as their centres."""
 
     def release(sample: Sample, rng: Generator) -> Sample:
