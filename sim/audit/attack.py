@@ -52,7 +52,11 @@ class AttackGrid:
 
     def cell_of(self, sample: Sample) -> IntArray:
         """Return the nearest place of each true position."""
-        _, nearest = self._tree.query(np.column_stack(self.plane.to_m(sample.lat, sample.lon)))
+        return self.nearest(sample.lat, sample.lon)
+
+    def nearest(self, lat: FloatArray, lon: FloatArray) -> IntArray:
+        """Return the nearest place of each position."""
+        _, nearest = self._tree.query(np.column_stack(self.plane.to_m(lat, lon)))
         return np.asarray(nearest, dtype=np.int64)
 
     @cached_property
@@ -150,7 +154,11 @@ def grid_of(sample: Sample, past: BoolArray) -> AttackGrid:
 
 
 def likelihoods(fit: Fit, target: Sample, grid: AttackGrid) -> tuple[FloatArray, IntArray]:
-    """Return f(z | x) of each distinct report for all cells, scaled to a maximum of 1, and the report of each row."""
+    """Return f(z | x) of each distinct report for all places, scaled to a maximum of 1, and the report of each row.
+
+    The place nearest to a report is evaluated at the report itself: a mechanism finer than the places, such as the
+    identity, excludes all of their centres.
+    """
     sent = np.column_stack([target.sent_lat, target.sent_lon])
     _, first, group = np.unique(sent, axis=0, return_index=True, return_inverse=True)
     lat, lon = grid.plane.to_degrees(grid.x_m, grid.y_m)
@@ -160,11 +168,15 @@ def likelihoods(fit: Fit, target: Sample, grid: AttackGrid) -> tuple[FloatArray,
     for start in range(0, len(first), step):
         chosen = first[start : start + step]
         rows = np.repeat(chosen, lat.size)
+        true = np.tile(lat, (len(chosen), 1)), np.tile(lon, (len(chosen), 1))
+        at = grid.nearest(target.sent_lat[chosen], target.sent_lon[chosen])
+        true[0][np.arange(len(chosen)), at] = target.sent_lat[chosen]
+        true[1][np.arange(len(chosen)), at] = target.sent_lon[chosen]
         crossed = Sample(
             target.user[rows],
             target.time_s[rows],
-            np.tile(lat, len(chosen)),
-            np.tile(lon, len(chosen)),
+            true[0].ravel(),
+            true[1].ravel(),
             target.sent_lat[rows],
             target.sent_lon[rows],
         )

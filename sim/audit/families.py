@@ -124,7 +124,7 @@ FAMILIES = (
         parameter="scale_m",
         log_density=lambda x, y: -math.log(4.0) - np.abs(x) - np.abs(y),
         draw=_draw_axes(lambda n, rng: rng.laplace(size=n)),
-        mean_distance=1.5,
+        mean_distance=1 + math.asinh(1) / math.sqrt(2),
         axis_cdf=_laplace_cdf,
     ),
 )

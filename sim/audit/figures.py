@@ -49,6 +49,7 @@ def kernel_figure(kernel: Kernel) -> Markup:
         _text(_LEFT - 6, _TOP + side * (1 - share) + 4, _km(reach * (2 * share - 1)), "end") for share in (0, 0.5, 1)
     ]
     labels.append(_text(_LEFT + middle, _HEIGHT - 4, "to the east", "middle"))
+    labels.append(_text(_LEFT + 4, _TOP + 14, "to the north", "start"))
     frame = tag("rect", x=_LEFT, y=_TOP, width=side, height=side, fill="none", stroke="var(--rule)")
     svg = _svg(f"Displacements up to {_km(reach)}", _LEFT + side + _RIGHT, [*cross, *cells, frame, *labels])
     note = f"{kernel.beyond:,} of the reports are farther away." if kernel.beyond else ""
@@ -58,7 +59,7 @@ def kernel_figure(kernel: Kernel) -> Markup:
 def distance_figure(observed: FloatArray, fitted: FloatArray | None) -> Markup:
     """Return the cumulative distributions of the distances, observed and simulated."""
     known = observed if fitted is None else np.concatenate([observed, fitted])
-    reach = max(float(np.quantile(known, 0.99)), 1.0)
+    reach = _rounded_up(max(float(np.quantile(known, 0.99)), 1.0))
     x = np.linspace(0, reach, 120)
     lines = [_curve(x / reach, np.searchsorted(np.sort(observed), x, side="right") / observed.size, "--series-0", "")]
     legend = [_text(_LEFT + 12, _TOP + 14, "observed", "start", "--series-0")]
@@ -86,13 +87,18 @@ def answers_figure(answers: Sequence[Answer]) -> Markup:
             colour = "var(--soft)" if one.control else f"var(--series-{(number - 2) % 7})"
             if not math.isnan(one.low):
                 marks.append(_line(x, _y(one.low), x, _y(one.high), colour, 3, 0.4))
-            marks.append(tag("circle", cx=f"{x:.1f}", cy=f"{_y(one.value):.1f}", r=4.5, fill=colour))
+            hollow = {"fill": "var(--paper)", "stroke": colour, "stroke_width": 2} if number == 1 else {"fill": colour}
+            marks.append(tag("circle", cx=f"{x:.1f}", cy=f"{_y(one.value):.1f}", r=4.5, **hollow))
         marks.append(_text(_LEFT + width * (group + 0.5), _HEIGHT - _BOTTOM + 16, f"within {_km(radius)}", "middle"))
     controls = {one.attack: one.control for one in answers}
     entries = [
         tag(
             "span",
-            tag("b", "● ", style=f"color: {'var(--soft)' if controls[name] else f'var(--series-{(i - 2) % 7})'}"),
+            tag(
+                "b",
+                "○ " if i == 1 else "● ",
+                style=f"color: {'var(--soft)' if controls[name] else f'var(--series-{(i - 2) % 7})'}",
+            ),
             f"{name}{' (control)' if controls[name] else ''}",
         )
         for i, name in enumerate(names)
@@ -100,6 +106,16 @@ def answers_figure(answers: Sequence[Answer]) -> Markup:
     svg = _svg("Share of reports located", wide, [*_shares(wide), *marks])
     legend = tag("div", *entries, class_="legend")
     return joined([legend, _figure("Share of reports whose estimate is near the true position", svg)])
+
+
+def _rounded_up(value: float) -> float:
+    """Return the next larger of 1, 2, 4, 6, 8 times a power of ten.
+
+    >>> _rounded_up(1810.0), _rounded_up(41.0)
+    (2000.0, 60.0)
+    """
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(step * power for step in (1, 2, 4, 6, 8, 10) if step * power >= value * (1 - 1e-9))
 
 
 def _figure(title: str, svg: Markup, note: str = "") -> Markup:

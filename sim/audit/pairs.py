@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -164,9 +165,17 @@ def _sorted(first: Positions, lat: FloatArray, lon: FloatArray) -> Sample:
     user, time_s = rank[first.user], np.asarray(first.when, dtype=np.float64)
     fraction = np.asarray(first.rest, dtype=np.float64)
     order = np.lexsort((fraction, time_s, user))
-    if first.timed and (np.abs(fraction - time_s) < 1).all() and fraction.any():
-        time_s = fraction  # the exact time
+    if first.timed:
+        time_s = time_s + _seconds(fraction, time_s)
     return Sample(user[order], time_s[order], first.lat[order], first.lon[order], lat[order], lon[order])
+
+
+def _seconds(rest: FloatArray, whole: FloatArray) -> FloatArray:
+    """Return the fractions of a second of `rest`: fractions, exact times, or ticks of 1/1000 s or a power of it."""
+    if (np.abs(rest - whole) < 1).all():
+        return rest - whole
+    most = float(rest.max(initial=0.0))
+    return rest / next(unit for unit in (1, 1e3, 1e6, 1e9, math.inf) if most < unit)
 
 
 def _checked(matched: tuple[Sample, Matching], first: Positions) -> Pairs:

@@ -14,7 +14,7 @@ from sim.audit.answers import Answer, answers
 from sim.audit.attack import AttackResult, attack
 from sim.audit.kernel import Kernel, empirical_kernel
 from sim.audit.pairs import Pairs
-from sim.audit.selection import Finding, identify
+from sim.audit.selection import MOST_COMPARED_PAIRS, Finding, identify
 from sim.audit.wording import conclusion, grid_in_words, kind_in_words
 
 SCHEMA_VERSION = 1
@@ -60,11 +60,20 @@ def _notes(pairs: Pairs, finding: Finding) -> list[str]:
         notes.append(
             f"{matching.repeated:,} rows repeat user and time of another row; they are matched in their order."
         )
+    if matching.pairs > MOST_COMPARED_PAIRS:
+        notes.append(
+            f"The mechanism is identified from the first {MOST_COMPARED_PAIRS:,} pairs by user; zones, kernel and "
+            "attacks use all."
+        )
     if not pairs.timed:
         notes.append("The files have no times: time constants count rows as seconds, and gaps are unknown.")
     if matching.pairs < FEW_PAIRS:
         notes.append(f"With {matching.pairs:,} pairs little is known: mind the intervals and the other candidates.")
-    rivals = [one for one in finding.candidates if one.fit.kind != finding.fit.kind and one.difference < 2 * one.error]
+    rivals = [
+        one
+        for one in finding.candidates
+        if not one.fit.kind.endswith(finding.fit.kind) and one.difference < max(2 * one.error, 1 / matching.pairs)
+    ]
     if rivals and not finding.rejected:
         kinds = dict.fromkeys(kind_in_words(one.fit.kind) for one in rivals)
         notes.append(f"Not distinguishable with these pairs: {'; '.join(kinds)}.")

@@ -41,6 +41,8 @@ _FAR_NATS = 60.0
 _NEARLY_NATS = 0.05
 """Difference per report up to which another hypothesis replaces one that a test rejects."""
 SEED = 0
+MOST_COMPARED_PAIRS = 4_000
+"""Number of pairs above which the mechanism is identified from the first users; zones and attacks use all pairs."""
 _HELD_OUT_ALREADY = ("regions", "zone_moved", "constant_offset", "drifting_offset")
 """Kinds that are penalised instead of cross-validated: each report is predicted from other reports of the user."""
 
@@ -99,7 +101,7 @@ class Finding:
 def identify(sample: Sample) -> Finding:
     """Return the mechanism that explains the pairs best."""
     presence = fit_presence(sample, ~sample.sent)
-    kept = sample.rows(sample.sent)
+    kept = at_most(sample.rows(sample.sent), MOST_COMPARED_PAIRS)
     lattice = _lattice(kept)
     coarse = _coarse(lattice, kept)
     scored = _promising(kept, coarse)
@@ -123,7 +125,16 @@ def identify(sample: Sample) -> Finding:
     kind = "unknown" if any(check.rejected for check in checks) else fit.kind
     if presence.kind != "all":
         kind = presence.kind if kind == "identity" else f"{presence.kind}+{kind}"
-    return Finding(kind, fit, presence, candidates, checks, lattice, len(sample), len(kept))
+    return Finding(kind, fit, presence, candidates, checks, lattice, len(sample), int(sample.sent.sum()))
+
+
+def at_most(sample: Sample, count: int) -> Sample:
+    """Return the pairs of the first users up to a number of pairs, at least one user."""
+    if len(sample) <= count:
+        return sample
+    last = sample.user[count]
+    whole = sample.user < last
+    return sample.rows(whole) if whole.any() else sample.rows(np.arange(count))
 
 
 def _promising(sample: Sample, lattice: Lattice | None) -> list[tuple[FitFunction, Fit]]:

@@ -26,8 +26,8 @@ _KINDS = {
     "coin": "a coin: the true place, or one fixed place",
     "constant_offset": "an offset that is constant for each user",
     "drifting_offset": "an offset that drifts slowly for each user",
-    "memoised_by_time": "reports that are sent again for some time",
-    "memoised_by_place": "reports that are sent again for the same place",
+    "memoised_by_time": "for some time",
+    "memoised_by_place": "at the same place",
     "zone": "no reports in a zone of each user",
     "zone_moved": "the true position, but another one in a zone of each user",
     "dropping": "reports dropped at random",
@@ -76,7 +76,16 @@ def kind_in_words(kind: str) -> str:
 
     >>> kind_in_words("gaussian+snapping")
     'Gaussian noise, with snapping to a grid'
+    >>> kind_in_words("memoised_by_place+planar_laplace")
+    'planar Laplace noise, sent again at the same place'
     """
+    first, plus, rest = kind.partition("+")
+    if first == "identity" and plus:
+        return f"sometimes the true position, otherwise {kind_in_words(rest)}"
+    if first.startswith("memoised_by_") and plus:
+        return f"{kind_in_words(rest)}, sent again {_KINDS[first]}"
+    if first in ("zone", "dropping") and plus:
+        return f"{_KINDS[first]}, otherwise {kind_in_words(rest)}"
     return ", with ".join(_KINDS.get(part, part.replace("_", " ")) for part in kind.split("+"))
 
 

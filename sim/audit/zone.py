@@ -15,6 +15,7 @@ from sim.interfaces import BoolArray, FloatArray, Generator
 _LEAST_ROWS = 3
 _MOST_EXCEPTIONS = 0.05
 _LEAST_CENTRED = 4
+_LEAST_CENTRED_SHARE = 0.75
 _SAME_VISIT_M = 30.0
 _CENTRE_ERROR_M = 10.0
 """Error of the centre of a place from the errors of its positions."""
@@ -85,26 +86,31 @@ def _outside(sample: Sample, altered: BoolArray, zones: list[Zone]) -> int:
 
 
 def _centred_radius(sample: Sample, altered: BoolArray, zones: list[Zone]) -> Estimate | None:
-    """Return the radius that fits all users with circles around the place they visit most; None if no radius does.
+    """Return the radius that fits most users with circles around the place they visit most; None if no radius does.
 
-    If the centres were elsewhere, a radius that fits many users would be a coincidence.
+    If the centres were elsewhere, a radius that fits most of many users would be a coincidence.
     """
-    if len(zones) < _LEAST_CENTRED:
+    bounds = np.array([_centred_bounds(sample, altered, zone.user) for zone in zones])
+    bounds += [-_CENTRE_ERROR_M, _CENTRE_ERROR_M]
+    fits = (bounds[:, 0] <= bounds[:, :1]) & (bounds[:, :1] < bounds[:, 1])  # [radius: each least one, user]
+    best = int(fits.sum(axis=1).argmax())
+    if fits[best].sum() < max(_LEAST_CENTRED, _LEAST_CENTRED_SHARE * len(zones)):
         return None
-    low, high = 0.0, math.inf
+    low, high = float(bounds[fits[best], 0].max()), float(bounds[fits[best], 1].min())
+    low, high = low + _CENTRE_ERROR_M, max(high - _CENTRE_ERROR_M, low + _CENTRE_ERROR_M)
+    return Estimate("radius_m", (low + high) / 2, low - _CENTRE_ERROR_M, high + _CENTRE_ERROR_M, "m")
+
+
+def _centred_bounds(sample: Sample, altered: BoolArray, user: int) -> tuple[float, float]:
+    """Return the least and the greatest radius of a circle around the altered place that a user visits most."""
+    own = sample.user == user
     x, y = sample.true_xy_m
-    for zone in zones:
-        own = sample.user == zone.user
-        points, inside = np.column_stack([x[own], y[own]]), altered[own]
-        tree = cKDTree(points[inside])
-        near = tree.query_ball_point(points[inside], _SAME_VISIT_M)
-        centre = np.median(points[inside][max(near, key=len)], axis=0)
-        away = np.hypot(*(points - centre).T)
-        low, high = max(low, float(away[inside].max())), min(high, float(away[~inside].min()))
-    if low - _CENTRE_ERROR_M >= high + _CENTRE_ERROR_M:
-        return None
-    low, high = min(low, high - _CENTRE_ERROR_M), max(high, low + _CENTRE_ERROR_M)
-    return Estimate("radius_m", (low + high) / 2, low, high, "m")
+    points, inside = np.column_stack([x[own], y[own]]), altered[own]
+    tree = cKDTree(points[inside])
+    near = tree.query_ball_point(points[inside], _SAME_VISIT_M)
+    centre = np.median(points[inside][max(near, key=len)], axis=0)
+    away = np.hypot(*(points - centre).T)
+    return float(away[inside].max()), float(away[~inside].min())
 
 
 def _common_radius(posteriors: list[FloatArray]) -> Estimate:
