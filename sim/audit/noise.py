@@ -131,7 +131,7 @@ class Mass:
             return np.asarray(np.log(np.maximum(mass, _TINY))[self._group])
         log_density = self._family.log_density(self._x / scale_m, self._y / scale_m) - 2 * math.log(scale_m)
         if log_density.shape[1] == 1:
-            return np.maximum(log_density[:, 0] + np.log(self._area), math.log(_TINY))
+            return np.asarray(np.maximum(log_density[:, 0] + np.log(self._area), math.log(_TINY)))
         mean = np.exp(log_density) @ self._weights
         return np.asarray(np.log(np.maximum(mean * self._area, _TINY))[self._group])
 

@@ -14,8 +14,8 @@ from sim.interfaces import BoolArray, FloatArray, Generator
 
 _LEAST_ROWS = 3
 _MOST_EXCEPTIONS = 0.05
-_LEAST_CENTRED = 4
-_LEAST_CENTRED_SHARE = 0.75
+_CENTRED = 0.7
+_NO_RADIUS = 1e-4
 _SAME_VISIT_M = 30.0
 _CENTRE_ERROR_M = 10.0
 """Error of the centre of a place from the errors of its positions."""
@@ -71,7 +71,7 @@ def fit_presence(sample: Sample, altered: BoolArray) -> Presence:
     gain = _log_binomial(exceptions, total) - _log_binomial(count, total) - _PER_ZONE * len(zones) * math.log(total) / 2
     if gain <= 0 or exceptions > _MOST_EXCEPTIONS * total:
         return random
-    radius = _centred_radius(sample, altered, zones) or _common_radius([posterior for _, posterior in found])
+    radius = _common_radius(sample, altered, zones, [share for _, share in found])
     return Presence("zone", share, (radius, *_places(zones)), tuple(zones), gain)
 
 
@@ -83,22 +83,6 @@ def _log_binomial(count: int, total: int) -> float:
 def _outside(sample: Sample, altered: BoolArray, zones: list[Zone]) -> int:
     """Return the number of altered rows of users without a zone."""
     return int((altered & ~np.isin(sample.user, [zone.user for zone in zones])).sum())
-
-
-def _centred_radius(sample: Sample, altered: BoolArray, zones: list[Zone]) -> Estimate | None:
-    """Return the radius that fits most users with circles around the place they visit most; None if no radius does.
-
-    If the centres were elsewhere, a radius that fits most of many users would be a coincidence.
-    """
-    bounds = np.array([_centred_bounds(sample, altered, zone.user) for zone in zones])
-    bounds += [-_CENTRE_ERROR_M, _CENTRE_ERROR_M]
-    fits = (bounds[:, 0] <= bounds[:, :1]) & (bounds[:, :1] < bounds[:, 1])  # [radius: each least one, user]
-    best = int(fits.sum(axis=1).argmax())
-    if fits[best].sum() < max(_LEAST_CENTRED, _LEAST_CENTRED_SHARE * len(zones)):
-        return None
-    low, high = float(bounds[fits[best], 0].max()), float(bounds[fits[best], 1].min())
-    low, high = low + _CENTRE_ERROR_M, max(high - _CENTRE_ERROR_M, low + _CENTRE_ERROR_M)
-    return Estimate("radius_m", (low + high) / 2, low - _CENTRE_ERROR_M, high + _CENTRE_ERROR_M, "m")
 
 
 def _centred_bounds(sample: Sample, altered: BoolArray, user: int) -> tuple[float, float]:
@@ -113,19 +97,20 @@ def _centred_bounds(sample: Sample, altered: BoolArray, user: int) -> tuple[floa
     return float(away[inside].max()), float(away[~inside].min())
 
 
-def _common_radius(posteriors: list[FloatArray]) -> Estimate:
-    """Return the radius that all zones have in common, or the median of the radii if no radius fits all."""
-    with np.errstate(divide="ignore"):
-        log_all = np.log(np.array(posteriors)).sum(axis=0)
-    if np.isfinite(log_all).any():
-        weights = np.exp(log_all - log_all.max())
-        low, middle, high = _quantiles(weights / weights.sum())
-        return Estimate("radius_m", middle, low, high, "m")
-    middles = np.array([_quantiles(posterior)[1] for posterior in posteriors])
-    error = 1.25 * float(np.log(middles).std()) / math.sqrt(len(middles))
-    middle = float(np.median(middles))
-    interval = middle * math.exp(-1.96 * error), middle * math.exp(1.96 * error)
-    return Estimate("median_radius_m", middle, *interval, "m")
+def _common_radius(sample: Sample, altered: BoolArray, zones: list[Zone], covered: list[FloatArray]) -> Estimate:
+    """Return the radius that all users have in common.
+
+    The centre is the place that a user visits most with probability `_CENTRED`, and otherwise uniform in the circle
+    around it; some users fit no radius. `covered` has for each user and radius the share of feasible centres.
+    """
+    log_all = np.zeros(_RADII_M.size)
+    for zone, share in zip(zones, covered, strict=True):
+        low, high = _centred_bounds(sample, altered, zone.user)
+        centred = (low - _CENTRE_ERROR_M <= _RADII_M) & (high + _CENTRE_ERROR_M > _RADII_M)
+        log_all += np.log(_CENTRED * centred + (1 - _CENTRED) * np.minimum(share, 1.0) + _NO_RADIUS)
+    weights = np.exp(log_all - log_all.max())
+    low, middle, high = _quantiles(weights / weights.sum())
+    return Estimate("radius_m", middle, low, high, "m")
 
 
 def _quantiles(weights: FloatArray) -> tuple[float, float, float]:
@@ -149,7 +134,8 @@ def _places(zones: list[Zone]) -> tuple[Estimate, ...]:
 
 
 def _zone(sample: Sample, altered: BoolArray, user: int) -> tuple[Zone, FloatArray] | None:
-    """Return the circle that separates the altered from the other rows of a user, and the posterior of its radius.
+    """Return the circle that separates the altered from the other rows of a user, and the share of feasible centres
+    within each radius.
 
     Without three rows of both, or without a circle for most rows, there is none.
     """
@@ -163,14 +149,19 @@ def _zone(sample: Sample, altered: BoolArray, user: int) -> tuple[Zone, FloatArr
     if wrong > max(1, 0.2 * inside.sum()):
         return None
     fits = (least[:, None] <= _RADII_M) & (most[:, None] > _RADII_M)
-    posterior = fits.sum(axis=0) / _RADII_M**2
-    if not posterior.sum() > 0:
+    share = fits.sum(axis=0) * _area_of_cell(centres) / (np.pi * _RADII_M**2)
+    if not share.sum() > 0:
         return None
-    posterior = posterior / posterior.sum()
+    posterior = share / share.sum()
     weights = (fits * (posterior / np.maximum(fits.sum(axis=0), 1))).sum(axis=1)
     lat, lon = plane.to_degrees(*(np.array(value) for value in weights @ centres / weights.sum()))
     low, radius, high = _quantiles(posterior)
-    return Zone(user, float(lat), float(lon), radius, low, high, wrong), posterior
+    return Zone(user, float(lat), float(lon), radius, low, high, wrong), share
+
+
+def _area_of_cell(centres: FloatArray) -> float:
+    """Return the area that each centre of a grid stands for."""
+    return float(np.prod(np.ptp(centres, axis=0) / (_CENTRES - 1)))
 
 
 def separating_circles(points: FloatArray, inside: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray, int]:

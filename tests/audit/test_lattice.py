@@ -55,7 +55,7 @@ def _found(release: object) -> tuple[Sample, Lattice]:
 )
 def test_lattice_of_a_mechanism(release: object, step: float, metric: bool) -> None:
     _, lattice = _found(release)
-    assert (lattice.lat.step, lattice.lon.step) == (pytest.approx(step, rel=1e-6), pytest.approx(step, rel=1e-6))
+    assert np.array([lattice.lat.step, lattice.lon.step]) == pytest.approx(np.full(2, step), rel=1e-6)
     assert lattice.metric == metric
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from sim.audit.displacement import Sample
 from sim.audit.memory import near_sources, repeated, time_sources
@@ -60,4 +59,4 @@ def test_zones_have_a_common_radius_and_exceptions_are_tolerated() -> None:
     altered[np.flatnonzero(~altered)[:3]] = True
     presence = fit_presence(sample, altered)
     assert presence.kind == "zone"
-    assert presence.estimates[0].value == pytest.approx(800, rel=0.15)
+    assert presence.estimates[0].low < 800 < presence.estimates[0].high

@@ -37,9 +37,8 @@ def _gpx(path: Path, frame: pd.DataFrame) -> Path:
     tracks = []
     for user, own in frame.groupby("user", sort=False):
         points = "".join(
-            f'<trkpt lat="{row.lat}" lon="{row.lon}"><time>{pd.Timestamp(row.time, unit="s", tz="UTC").isoformat()}'
-            "</time></trkpt>"
-            for row in own.itertuples()
+            f'<trkpt lat="{lat}" lon="{lon}"><time>{pd.Timestamp(time, unit="s", tz="UTC").isoformat()}</time></trkpt>'
+            for time, lat, lon in own[["time", "lat", "lon"]].astype(object).to_numpy().tolist()
         )
         tracks.append(f"<trk><name>{user}</name><trkseg>{points}</trkseg></trk>")
     path.write_text(f'<gpx xmlns="http://www.topografix.com/GPX/1/1">{"".join(tracks)}</gpx>')
@@ -50,10 +49,10 @@ def _geojson(path: Path, frame: pd.DataFrame) -> Path:
     features = [
         {
             "type": "Feature",
-            "properties": {"user": row.user, "time": int(row.time)},
-            "geometry": {"type": "Point", "coordinates": [row.lon, row.lat]},
+            "properties": {"user": user, "time": time},
+            "geometry": {"type": "Point", "coordinates": [lon, lat]},
         }
-        for row in frame.itertuples()
+        for user, time, lat, lon in frame[["user", "time", "lat", "lon"]].astype(object).to_numpy().tolist()
     ]
     path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
     return path
