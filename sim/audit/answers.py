@@ -34,7 +34,7 @@ class Answer:
 
 def answers(result: AttackResult) -> list[Answer]:
     """Return the share of estimates within each radius and the mean error, for each attack and control."""
-    found = []
+    results = []
     for name in (*CONTROLS, *ATTACKS):
         error = np.hypot(*(result.estimates_m[name] - result.true_xy_m).T)
         user = result.sample.user
@@ -43,8 +43,8 @@ def answers(result: AttackResult) -> list[Answer]:
             value, low, high = clustered(values, user)
             low = max(low, 0.0)
             high = min(high, 1.0) if metric == "within" else high
-            found.append(Answer(name, name in CONTROLS, metric, radius, value, low, high))
-    return found
+            results.append(Answer(name, name in CONTROLS, metric, radius, value, low, high))
+    return results
 
 
 def clustered(values: FloatArray, user: IntArray) -> tuple[float, float, float]:

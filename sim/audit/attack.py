@@ -141,16 +141,16 @@ def grid_of(sample: Sample, past: BoolArray) -> AttackGrid:
     """
     plane = sample.plane
     kept = sample.rows(sample.sent)
-    wanted = max(_LEAST_CELL_M, float(kept.distance_m.mean()) / _CELLS_PER_DISPLACEMENT)
+    resolving_m = max(_LEAST_CELL_M, float(kept.distance_m.mean()) / _CELLS_PER_DISPLACEMENT)
     visited = np.column_stack(plane.to_m(sample.lat[past], sample.lon[past]))
-    cell = wanted
+    cell = resolving_m
     while len(fine := np.unique(np.rint(visited / cell), axis=0)) > MOST_FINE:
         cell *= 1.2
     x, y = plane.to_m(sample.lat, sample.lon)
     axes = [np.linspace(side.min(), side.max(), _COARSE_CELLS) for side in (x, y)]
     coarse = np.column_stack([side.ravel() for side in np.meshgrid(*axes)])
     places = np.concatenate([fine * cell, coarse])
-    return AttackGrid(plane, places[:, 0], places[:, 1], cell, wanted)
+    return AttackGrid(plane, places[:, 0], places[:, 1], cell, resolving_m)
 
 
 def likelihoods(fit: Fit, target: Sample, grid: AttackGrid) -> tuple[FloatArray, IntArray]:

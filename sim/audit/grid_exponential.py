@@ -66,8 +66,8 @@ class GridExponentialFit:
     @property
     def estimates(self) -> tuple[Estimate, ...]:
         """Epsilon, then the grid."""
-        found = Estimate("epsilon_per_km", self.epsilon_per_km, *self.interval, "per km")
-        return (found, *lattice_estimates(self.lattice))
+        epsilon = Estimate("epsilon_per_km", self.epsilon_per_km, *self.interval, "per km")
+        return (epsilon, *lattice_estimates(self.lattice))
 
     def log_mass(self, sample: Sample) -> FloatArray:
         """Return the log probability of each report."""
@@ -162,7 +162,7 @@ def fit_grid_exponential(
     mean_km = float(sample.distance_m.mean()) / 1e3
     if not mean_km > 0:
         return []
-    found = []
+    fits = []
     metrics: tuple[Metric, ...] = ("euclidean", "manhattan")
     borders: tuple[Border, ...] = ("normalised", "clamped")
     for metric in metrics:
@@ -174,5 +174,5 @@ def fit_grid_exponential(
 
             epsilon = maximised(log_likelihood, 2 / mean_km, reach=4.0, points=7)
             interval = profile_interval(log_likelihood, epsilon) if intervals else (math.nan, math.nan)
-            found.append(GridExponentialFit(lattice, extent, metric, border, epsilon, interval))
-    return found
+            fits.append(GridExponentialFit(lattice, extent, metric, border, epsilon, interval))
+    return fits

@@ -77,13 +77,13 @@ def maximised(log_likelihood: Callable[[float], float], guess: float, *, reach: 
     values = np.array([log_likelihood(math.exp(scale)) for scale in scales])
     best = int(np.nanargmax(np.where(np.isfinite(values), values, -np.inf)))
     bounds = scales[max(best - 1, 0)], scales[min(best + 1, points - 1)]
-    found = minimize_scalar(
+    optimum = minimize_scalar(
         lambda scale: -_finite(log_likelihood(math.exp(scale))),
         bounds=bounds,
         method="bounded",
         options={"xatol": 1e-3},
     )
-    return float(math.exp(found.x if -found.fun > values[best] else scales[best]))
+    return float(math.exp(optimum.x if -optimum.fun > values[best] else scales[best]))
 
 
 def _finite(value: float) -> float:

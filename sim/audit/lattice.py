@@ -98,8 +98,8 @@ def find_lattice(sample: Sample) -> Lattice | None:
     chosen = max((axis for axis in (columns, metric) if axis is not None), key=lambda axis: axis.step, default=None)
     if chosen is None:
         return None
-    found = Lattice(rows, chosen, metric=chosen is metric and metric is not columns)
-    return _with_shifts(found, sample)
+    lattice = Lattice(rows, chosen, metric=chosen is metric and metric is not columns)
+    return _with_shifts(lattice, sample)
 
 
 def _square(a: Axis, b: Axis) -> bool:

@@ -85,8 +85,8 @@ class FixedPlaceFit:
 
     def log_mass(self, sample: Sample) -> FloatArray:
         """Return the log probability of each report."""
-        there = (np.abs(sample.sent_lat - self.lat) < 1e-6) & (np.abs(sample.sent_lon - self.lon) < 1e-6)
-        return log_mass_of(there, self.share)
+        at_place = (np.abs(sample.sent_lat - self.lat) < 1e-6) & (np.abs(sample.sent_lon - self.lon) < 1e-6)
+        return log_mass_of(at_place, self.share)
 
     def simulate(self, sample: Sample, rng: Generator) -> tuple[FloatArray, FloatArray]:
         """Return the displacements to the place."""

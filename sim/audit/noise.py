@@ -39,10 +39,10 @@ class NoiseFit:
     def estimates(self) -> tuple[Estimate, ...]:
         """Scale; for the planar Laplace mechanism its epsilon too."""
         low, high = self.interval
-        found = [Estimate(self.family.parameter, self.scale_m, low, high, "m")]
+        parameters = [Estimate(self.family.parameter, self.scale_m, low, high, "m")]
         if self.family.kind == "planar_laplace":
-            found.append(Estimate("epsilon_per_km", 1e3 / self.scale_m, 1e3 / high, 1e3 / low, "per km"))
-        return (*found, *(lattice_estimates(self.lattice) if self.lattice else ()))
+            parameters.append(Estimate("epsilon_per_km", 1e3 / self.scale_m, 1e3 / high, 1e3 / low, "per km"))
+        return (*parameters, *(lattice_estimates(self.lattice) if self.lattice else ()))
 
     @property
     def n_free(self) -> int:

@@ -60,17 +60,17 @@ class OffsetFit:
         sd, drift = self.intervals or ((math.nan,) * 2,) * 2
         error = 1.96 * self.white_m / math.sqrt(max(self.n_pairs, 1)) if self.white_m > 2 * LEAST_WHITE_M else 0.0
         mean = self.mean_length_m
-        found = [] if self.drift_m else [Estimate("mean_length_m", mean, mean - error, mean + error, "m")]
-        found.append(Estimate("sd_m", self.sd_m, *sd, "m"))
+        parameters = [] if self.drift_m else [Estimate("mean_length_m", mean, mean - error, mean + error, "m")]
+        parameters.append(Estimate("sd_m", self.sd_m, *sd, "m"))
         if self.drift_m:
             hours = self.time_constant_h
             low = hours * min((sd[0] / self.sd_m) ** 2, (self.drift_m / drift[1]) ** 2)
             high = hours * max((sd[1] / self.sd_m) ** 2, (self.drift_m / drift[0]) ** 2 if drift[0] > 0 else math.inf)
-            found.append(Estimate("drift_m", self.drift_m, *drift, "m per sqrt(h)"))
-            found.append(Estimate("time_constant_h", hours, low, high, "h"))
+            parameters.append(Estimate("drift_m", self.drift_m, *drift, "m per sqrt(h)"))
+            parameters.append(Estimate("time_constant_h", hours, low, high, "h"))
         if self.white_m > 2 * LEAST_WHITE_M:
-            found.append(Estimate("independent_noise_m", self.white_m, math.nan, math.nan, "m"))
-        return (*found, *(lattice_estimates(self.lattice) if self.lattice else ()))
+            parameters.append(Estimate("independent_noise_m", self.white_m, math.nan, math.nan, "m"))
+        return (*parameters, *(lattice_estimates(self.lattice) if self.lattice else ()))
 
     def log_mass(self, sample: Sample) -> FloatArray:
         """Return the log probability of each report given the earlier reports of the user."""
@@ -151,8 +151,8 @@ def fit_offset(sample: Sample, lattice: Lattice | None, *, intervals: bool = Tru
     if not intervals:
         return best
     known = ("sd_m", "drift_m") if best.drift_m else ("sd_m",)
-    found = [profile_interval(_along(best, sample, name), getattr(best, name)) for name in known]
-    return replace(best, intervals=(*found, *([] if best.drift_m else [(0.0, 0.0)])))
+    parameters = [profile_interval(_along(best, sample, name), getattr(best, name)) for name in known]
+    return replace(best, intervals=(*parameters, *([] if best.drift_m else [(0.0, 0.0)])))
 
 
 def _mean_lengths(sample: Sample) -> FloatArray:

@@ -81,8 +81,8 @@ def _log_interval(low: FloatArray, high: FloatArray) -> FloatArray:
     valid = high > low
     a, b = log_ndtr(np.where(valid, high, 0.0)), log_ndtr(np.where(valid, low, -1.0))
     with np.errstate(divide="ignore"):
-        found = a + np.log1p(-np.exp(np.minimum(b - a, -1e-16)))
-    return np.where(valid, found, math.log(_TINY))
+        log_mass = a + np.log1p(-np.exp(np.minimum(b - a, -1e-16)))
+    return np.where(valid, log_mass, math.log(_TINY))
 
 
 def box_log_mass(sample: Sample, low: FloatArray, high: FloatArray, sd_m: float, drift_m: float) -> FloatArray:

@@ -40,9 +40,9 @@ def audit(pairs: Pairs, names: Sequence[str]) -> Audit:
     """Identify the mechanism of some pairs and attack it."""
     finding = identify(pairs.sample)
     attacked = attack(pairs.sample, finding)
-    found = () if attacked is None else tuple(answers(attacked))
+    answered = () if attacked is None else tuple(answers(attacked))
     notes = (*_notes(pairs, finding), *(() if attacked is None else attacked.notes))
-    return Audit(tuple(names), pairs, finding, empirical_kernel(pairs.sample), attacked, found, notes)
+    return Audit(tuple(names), pairs, finding, empirical_kernel(pairs.sample), attacked, answered, notes)
 
 
 def _notes(pairs: Pairs, finding: Finding) -> list[str]:

@@ -267,12 +267,12 @@ def _best(fits: Sequence[Fit], scores: Sequence[FloatArray]) -> int:
 
 
 def _candidates(fits: Sequence[Fit], scores: Sequence[FloatArray], best: int) -> tuple[Candidate, ...]:
-    found = []
+    results = []
     for fit, score in zip(fits, scores, strict=True):
         difference = scores[best] - score
         error = float(difference.std() / math.sqrt(difference.size))
-        found.append(Candidate(fit, float(score.mean()), float(difference.mean()), error))
-    return tuple(sorted(found, key=lambda candidate: candidate.difference))
+        results.append(Candidate(fit, float(score.mean()), float(difference.mean()), error))
+    return tuple(sorted(results, key=lambda candidate: candidate.difference))
 
 
 def _checks(fit: Fit, sample: Sample) -> list[Check]:
@@ -285,23 +285,23 @@ def _checks(fit: Fit, sample: Sample) -> list[Check]:
         return []
     drawn = [_drawn(fit, sample, number) for number in range(_SIMULATIONS)]
     limit = _REJECTED_Z * (1 + 2 / math.sqrt(_SIMULATIONS))
-    found = []
+    results = []
     if fit.memoryless() is fit:
         for name, value in (("distance", _distance), ("direction", _direction)):
             pooled = np.concatenate([value(one) for one in drawn])
             test = ks_2samp(value(sample), pooled, method="asymp")
-            found.append(Check(name, float(test.statistic), float(test.pvalue), bool(test.pvalue < _REJECTED_P)))
+            results.append(Check(name, float(test.statistic), float(test.pvalue), bool(test.pvalue < _REJECTED_P)))
     if isinstance(fit, OffsetFit) and fit.lattice is None and fit.white_m > 2 * LEAST_WHITE_M:
         normal = kstest(fit.innovations(sample), "norm")
         p_value = float(normal.pvalue)
-        found.append(Check("innovations", float(normal.statistic), p_value, p_value < _REJECTED_P))
+        results.append(Check("innovations", float(normal.statistic), p_value, p_value < _REJECTED_P))
     exact = isinstance(fit, OffsetFit) and fit.white_m <= 2 * LEAST_WHITE_M
     for name, statistic in (("likelihood", lambda s: float(fit.log_mass(s).mean())), ("correlation", _correlation)):
         values = np.array([statistic(one) for one in drawn])
         z = float((statistic(sample) - values.mean()) / max(values.std(ddof=1), 1e-12))
         far = z < -limit if exact and name == "likelihood" else abs(z) > limit  # less noise than the assumed rounding
-        found.append(Check(name, z, None, far))
-    return found
+        results.append(Check(name, z, None, far))
+    return results
 
 
 def _drawn(fit: Fit, sample: Sample, number: int) -> Sample:

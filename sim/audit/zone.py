@@ -14,7 +14,7 @@ from sim.interfaces import BoolArray, FloatArray, Generator
 
 _LEAST_ROWS = 3
 _MOST_EXCEPTIONS = 0.05
-_CENTRED = 0.7
+_CENTRED = 0.9
 _NO_RADIUS = 1e-4
 _SAME_VISIT_M = 30.0
 _CENTRE_ERROR_M = 10.0
@@ -63,15 +63,15 @@ def fit_presence(sample: Sample, altered: BoolArray) -> Presence:
     random = Presence("dropping", share, (Estimate("drop_probability", share, *share_interval(count, total)),))
     if count < _LEAST_ROWS or count == total:
         return random
-    found = [zone for user in np.unique(sample.user[altered]) if (zone := _zone(sample, altered, int(user)))]
-    if not found:
+    fitted = [zone for user in np.unique(sample.user[altered]) if (zone := _zone(sample, altered, int(user)))]
+    if not fitted:
         return random
-    zones = [zone for zone, _ in found]
+    zones = [zone for zone, _ in fitted]
     exceptions = sum(zone.exceptions for zone in zones) + _outside(sample, altered, zones)
     gain = _log_binomial(exceptions, total) - _log_binomial(count, total) - _PER_ZONE * len(zones) * math.log(total) / 2
     if gain <= 0 or exceptions > _MOST_EXCEPTIONS * total:
         return random
-    radius = _common_radius(sample, altered, zones, [share for _, share in found])
+    radius = _common_radius(sample, altered, zones, [share for _, share in fitted])
     return Presence("zone", share, (radius, *_places(zones)), tuple(zones), gain)
 
 
@@ -100,14 +100,18 @@ def _centred_bounds(sample: Sample, altered: BoolArray, user: int) -> tuple[floa
 def _common_radius(sample: Sample, altered: BoolArray, zones: list[Zone], covered: list[FloatArray]) -> Estimate:
     """Return the radius that all users have in common.
 
-    The centre is the place that a user visits most with probability `_CENTRED`, and otherwise uniform in the circle
-    around it; some users fit no radius. `covered` has for each user and radius the share of feasible centres.
+    Two hypotheses have equal prior weight: the centres are the places that users visit most, up to exceptions, or they
+    are uniform in the circles around these. Some users fit no radius. `covered` has for each user and radius the share
+    of feasible centres.
     """
-    log_all = np.zeros(_RADII_M.size)
+    log_centred, log_random = np.zeros(_RADII_M.size), np.zeros(_RADII_M.size)
     for zone, share in zip(zones, covered, strict=True):
         low, high = _centred_bounds(sample, altered, zone.user)
-        centred = (low - _CENTRE_ERROR_M <= _RADII_M) & (high + _CENTRE_ERROR_M > _RADII_M)
-        log_all += np.log(_CENTRED * centred + (1 - _CENTRED) * np.minimum(share, 1.0) + _NO_RADIUS)
+        fits = (low - _CENTRE_ERROR_M <= _RADII_M) & (high + _CENTRE_ERROR_M > _RADII_M)
+        anywhere = np.minimum(share, 1.0) + _NO_RADIUS
+        log_centred += np.log(_CENTRED * fits + (1 - _CENTRED) * anywhere)
+        log_random += np.log(anywhere)
+    log_all = np.logaddexp(log_centred, log_random)
     weights = np.exp(log_all - log_all.max())
     low, middle, high = _quantiles(weights / weights.sum())
     return Estimate("radius_m", middle, low, high, "m")

@@ -70,8 +70,8 @@ def _along(stops: FloatArray, leaves: FloatArray, at: FloatArray, times: FloatAr
     here = at.astype(int)
     way = stops[here] - stops[before]
     length = np.hypot(way[:, 0], way[:, 1])
-    gone = np.where(at > 0, SPEED_M_S * (times - leaves[before]), np.inf)
-    share = np.clip(gone / np.maximum(length, 1.0), 0.0, 1.0)
+    travelled = np.where(at > 0, SPEED_M_S * (times - leaves[before]), np.inf)
+    share = np.clip(travelled / np.maximum(length, 1.0), 0.0, 1.0)
     place = stops[before] + way * share[:, None]
     return place[:, 0], place[:, 1]
 

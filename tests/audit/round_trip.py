@@ -83,15 +83,15 @@ def table(trials: Sequence[Trial]) -> str:
 
 
 def _all(tasks: Iterable[tuple[str, int, str]], workers: int, out: Path | None) -> list[Trial]:
-    found: list[Trial] = []
+    trials: list[Trial] = []
     with ProcessPoolExecutor(workers) as pool:
         for future in as_completed([pool.submit(trial, *task) for task in tasks]):
             result = future.result()
             if result is not None:
-                found.append(result)
+                trials.append(result)
                 if out is not None:
-                    out.write_text(json.dumps([asdict(one) for one in found]), encoding="utf-8")
-    return found
+                    out.write_text(json.dumps([asdict(one) for one in trials]), encoding="utf-8")
+    return trials
 
 
 def main() -> None:
