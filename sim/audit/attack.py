@@ -118,6 +118,8 @@ def _notes(finding: Finding, grid: AttackGrid) -> Iterator[str]:
             "The mechanism has a hidden memory. The attacks treat its reports as independent draws, which "
             "underestimates an adversary who learns the memory, such as a constant offset."
         )
+    if finding.n_sent < finding.n_pairs:
+        yield "The attacks and their shares concern sent reports only, not the positions without a report."
     if grid.cell_m > 1.5 * grid.wanted_cell_m:
         yield (
             f"The attack grid has cells of {grid.cell_m:,.0f} m, while {grid.wanted_cell_m:,.0f} m would resolve the "
