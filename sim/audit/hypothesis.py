@@ -21,7 +21,10 @@ ATOM_M2 = 0.01
 """Area in square metres of the event of a report without a lattice."""
 RARE = 1e-6
 """Probability of a report that a deterministic hypothesis excludes, before it is spread over the places."""
-_HALF_CHI2_95 = 1.92
+REGULAR_DROP = 1.92
+"""Half of the 95 % quantile of chi-squared with one degree of freedom."""
+SHARP_DROP = -math.log(0.05)
+"""The same for the edge of a uniform density, whose likelihood ratio has an exponential distribution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +94,15 @@ def _finite(value: float) -> float:
 
 
 def profile_interval(
-    log_likelihood: Callable[[float], float], best: float, *, most: float = math.inf
+    log_likelihood: Callable[[float], float], best: float, *, most: float = math.inf, drop: float = REGULAR_DROP
 ) -> tuple[float, float]:
-    """Return the interval where the log-likelihood of a positive parameter is within 1.92 of its maximum.
+    """Return the interval where the log-likelihood of a positive parameter is within `drop` of its maximum.
 
     >>> low, high = profile_interval(lambda scale: -10 * math.log(scale) - 20 / scale, 2.0)
     >>> round(low, 2), round(high, 2)
-    (1.13, 4.02)
+    (1.14, 3.99)
     """
-    limit = log_likelihood(best) - _HALF_CHI2_95
+    limit = log_likelihood(best) - drop
     return _crossing(log_likelihood, best, limit, -1.0, most), _crossing(log_likelihood, best, limit, 1.0, most)
 
 

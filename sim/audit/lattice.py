@@ -143,7 +143,7 @@ def tolerance_of(*columns: FloatArray) -> float:
 def find_axis(values: FloatArray, tolerance: float | None = None) -> Axis | None:
     """Return the coarsest lattice of numbers within a tolerance, or None.
 
-    >>> axis = find_axis(0.01 + 0.25 * np.array([3, 4, 9, 14, 16, 31]))
+    >>> axis = find_axis(0.01 + 0.25 * np.array([3, 4, 9, 14, 16, 31]), tolerance=1e-6)
     >>> round(axis.step, 9), round(axis.origin, 9)
     (0.25, 0.01)
     """

@@ -9,7 +9,7 @@ import numpy as np
 
 from sim.audit.displacement import M_PER_DEGREE, Sample, metres_per_degree_east
 from sim.audit.families import Family
-from sim.audit.hypothesis import ATOM_M2, Estimate, maximised, profile_interval
+from sim.audit.hypothesis import ATOM_M2, REGULAR_DROP, SHARP_DROP, Estimate, maximised, profile_interval
 from sim.audit.lattice import Lattice
 from sim.interfaces import FloatArray, Generator, IntArray
 
@@ -90,7 +90,8 @@ def fit_noise(
         scale = float(family.norm(sample.dx_m, sample.dy_m).max())
     else:
         scale = maximised(log_likelihood, guess, reach=3.0, points=9 if family.norm is None else 45)
-    interval = profile_interval(log_likelihood, scale) if intervals else (math.nan, math.nan)
+    drop = SHARP_DROP if family.norm is not None and lattice is None else REGULAR_DROP
+    interval = profile_interval(log_likelihood, scale, drop=drop) if intervals else (math.nan, math.nan)
     return NoiseFit(family, scale, lattice, interval, from_cell)
 
 

@@ -12,7 +12,7 @@ from sim.audit.families import FAMILIES, Family
 from sim.audit.lattice import Axis, Lattice
 from sim.audit.noise import Mass, fit_noise
 from sim.lppm.planar_noise import quadrant_mass
-from tests.audit.mechanisms import gaussian, laplace
+from tests.audit.mechanisms import disc, gaussian, laplace
 from tests.audit.movement import people
 
 STEP = 0.002
@@ -75,3 +75,13 @@ def test_laplace_estimate_is_half_of_the_mean_distance() -> None:
     fit = fit_noise(FAMILIES[0], sample, None)
     assert fit is not None
     assert fit.scale_m == pytest.approx(sample.distance_m.mean() / 2, rel=1e-3)
+
+
+def test_interval_of_a_sharp_edge_is_that_of_the_largest_distance() -> None:
+    rng = np.random.default_rng(2)
+    sample = disc(400)(people(rng, pairs=1000), rng)
+    fit = fit_noise(FAMILIES[2], sample, None)
+    assert fit is not None
+    assert fit.scale_m == pytest.approx(sample.distance_m.max())
+    assert fit.interval[0] == pytest.approx(fit.scale_m, rel=1e-4)
+    assert fit.interval[1] == pytest.approx(fit.scale_m * 0.05 ** (-1 / 2000), rel=1e-4)
