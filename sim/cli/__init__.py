@@ -8,6 +8,7 @@ import click
 
 from sim.cli.commands.adaptation import adaptation
 from sim.cli.commands.answers import answers
+from sim.cli.commands.audit import audit
 from sim.cli.commands.bench import bench
 from sim.cli.commands.check import check
 from sim.cli.commands.check_component import check_component
@@ -49,7 +50,7 @@ def main() -> None:
 
 
 for _command in (
-    *(run, watch, check, choose, new, list_components, schema, export, traces, summarize, answers, adaptation),
+    *(run, watch, check, audit, choose, new, list_components, schema, export, traces, summarize, answers, adaptation),
     *(plot, report, compare, protect, export_mechanism),
     *(check_component, status, data, paper, bench),
 ):

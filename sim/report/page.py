@@ -33,7 +33,7 @@ def assembled(study: Study, *, live: bool = False) -> str:
     """Return the page of a study; a live page polls its own server for newer versions."""
     answers = StudyAnswers(study)
     drawn = charts(study, answers)
-    style = _assets((*STYLES, LIVE_STYLE) if live else STYLES)
+    style = assets((*STYLES, LIVE_STYLE) if live else STYLES)
     script = _script((*SCRIPTS, LIVE) if live else SCRIPTS)
     parts = {
         "version": importlib.metadata.version("lppm-sim"),
@@ -66,7 +66,7 @@ def assembled(study: Study, *, live: bool = False) -> str:
 
 def waiting(title: str) -> str:
     """Return the live page before the first results; it polls its server until there are some."""
-    style, script = _assets((*STYLES, LIVE_STYLE)), _script(("core.js", LIVE))
+    style, script = assets((*STYLES, LIVE_STYLE)), _script(("core.js", LIVE))
     return Template(asset("waiting.html")).substitute(
         policy=policy(style, script, live=True), title=escaped(title), style=style, script=script
     )
@@ -121,10 +121,11 @@ def _shown(value: Any) -> Any:
 
 
 def _script(names: tuple[str, ...]) -> str:
-    return f'(() => {{\n"use strict";\n{_assets(names)}}})();\n'
+    return f'(() => {{\n"use strict";\n{assets(names)}}})();\n'
 
 
-def _assets(names: tuple[str, ...]) -> str:
+def assets(names: tuple[str, ...]) -> str:
+    """Return the content of styles or scripts."""
     return "\n".join(asset(f"assets/{name}") for name in names)
 
 

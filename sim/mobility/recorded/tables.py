@@ -95,23 +95,23 @@ def read_table(file: str | Path, *, grid: Grid, columns: Mapping[str, str] | Non
         return _checked(path, frame, named, grid)
     except FileNotFoundError:
         raise
-    except _BadRows:
+    except BadRows:
         raise
     except UNREADABLE as error:
-        raise InvalidValue(f"{path}: {_reason(error)}", code=code_of(error, _default_code(error))) from error
+        raise InvalidValue(f"{path}: {reason_of(error)}", code=code_of(error, default_code(error))) from error
 
 
-class _BadRows(InvalidValue):
+class BadRows(InvalidValue):
     """Rows with invalid values; the message contains the file and the first few rows."""
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """Return the message of a library in one line."""
     text = " ".join(str(error).split())
     return text or f"cannot be read ({type(error).__name__}): it may be damaged, create or download it again"
 
 
-def _default_code(error: BaseException) -> str:
+def default_code(error: BaseException) -> str:
     """Return the code for an error of a library; damaged archives are OSErrors without an error number."""
     if isinstance(error, ImportError):
         return "missing-extra"
@@ -122,7 +122,7 @@ def _checked(path: Path, frame: Columns, named: Mapping[str, str], grid: Grid) -
     """Convert the columns of a file to a table; raise `InvalidValue` if rows are bad."""
     users = exact.ids(frame[named["user"]])
     timed = "time" in named
-    when, rest, wrong_when = _when(frame, named)
+    when, rest, wrong_when = when_of(frame, named)
     cell, wrong_cell, swapped, extent = _cells(frame, named, grid)
     wrong_user = [
         (named["user"], "must be the id of a user", users.codes < 0),
@@ -132,7 +132,7 @@ def _checked(path: Path, frame: Columns, named: Mapping[str, str], grid: Grid) -
             users.ambiguous,
         ),
     ]
-    _reject(path, frame, [*wrong_user, *wrong_when, *wrong_cell], swapped)
+    reject_rows(path, frame, [*wrong_user, *wrong_when, *wrong_cell], swapped)
     return Table(users.texts, users.codes, when, timed, cell, extent, rest)
 
 
@@ -151,11 +151,11 @@ def numeric_order(users: Sequence[str]) -> list[int]:
 def load_columns(path: Path, columns: Mapping[str, str] | None, *, degrees: bool) -> tuple[Columns, dict[str, str]]:
     """Read the required columns; return them with their names in the file by content."""
     given = dict(columns or {})
-    if _is_parquet(path):
+    if is_parquet(path):
         named = find_columns(pq.read_schema(path).names, given, degrees=degrees)
         table = pq.read_table(path, columns=list(dict.fromkeys(named.values())), partitioning=None)
         return {name: table[name] for name in named.values()}, named
-    separator, header = _header(path)
+    separator, header = header_of(path)
     named = find_columns(header, given, degrees=degrees)
     frame = _rows(path, separator, header, named)
     return {name: _arrow(frame[name]) for name in named.values()}, named
@@ -216,11 +216,11 @@ def _too_long(path: Path, separator: str, expected: int) -> str | None:
     return None
 
 
-def _is_parquet(path: Path) -> bool:
+def is_parquet(path: Path) -> bool:
     return path.suffix.lower() in {".parquet", ".pq"}
 
 
-def _header(path: Path) -> tuple[str, list[str]]:
+def header_of(path: Path) -> tuple[str, list[str]]:
     """Return the separator of the fields and the names of the columns."""
     header: list[str] = []
     separator = ","
@@ -238,7 +238,7 @@ def _header(path: Path) -> tuple[str, list[str]]:
     return separator, header
 
 
-def _when(frame: Columns, named: Mapping[str, str]) -> tuple[Any, Any, list[Fault]]:
+def when_of(frame: Columns, named: Mapping[str, str]) -> tuple[Any, Any, list[Fault]]:
     """Return the times or else the order, numbers that order equal ones, and the faults."""
     if "time" not in named:
         order = exact.points(frame[named["order"]])
@@ -296,14 +296,14 @@ def _extent(lat: IntArray | FloatArray, lon: IntArray | FloatArray, grid: Grid) 
     return f": they lie in {box(lat.min(), lat.max(), lon.min(), lon.max())}, the region is {region}"
 
 
-def _reject(path: Path, frame: Columns, faults: Sequence[Fault], hint: str) -> None:
+def reject_rows(path: Path, frame: Columns, faults: Sequence[Fault], hint: str) -> None:
     """Raise `InvalidValue` if any row is bad, with all faults of the first few rows and a hint."""
     bad = np.logical_or.reduce([mask for _, _, mask in faults])
     if not bad.any():
         return
     n_bad = int(bad.sum())
     rows = np.flatnonzero(bad)[:_MOST_SHOWN].tolist()
-    lines = None if _is_parquet(path) else _lines_of(path, rows)
+    lines = None if is_parquet(path) else _lines_of(path, rows)
     places = [f"row {row + 1}" for row in rows] if lines is None else [f"line {line}" for line in lines]
     wrong = [
         f"{place}: "
@@ -313,7 +313,7 @@ def _reject(path: Path, frame: Columns, faults: Sequence[Fault], hint: str) -> N
         for place, row in zip(places, rows, strict=True)
     ]
     more = [f"and {n_bad - len(rows)} more"] if n_bad > len(rows) else []
-    raise _BadRows(
+    raise BadRows(
         f"{path}: {n_bad} bad row{'s' if n_bad > 1 else ''}: {'; '.join([*wrong, *more])}{hint}", code="invalid-row"
     )
 

@@ -1,0 +1,218 @@
+"""The page of an audit: one self-contained file in the style of the report, without scripts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+
+import numpy as np
+
+from sim.audit.answers import RADII_M, Answer
+from sim.audit.figures import answers_figure, distance_figure, kernel_figure
+from sim.audit.hypothesis import Estimate
+from sim.audit.record import Audit
+from sim.audit.selection import SEED
+from sim.audit.wording import conclusion, grid_in_words, interval, kind_in_words, number, parameter_in_words
+from sim.interfaces import FloatArray
+from sim.report.markup import Markup, bulleted, escaped, joined, tag
+from sim.report.page import assets, policy
+from sim.rng import stream
+
+_MOST_ZONES = 40
+_SECTIONS = {
+    "result": "Result",
+    "attack": "Attack",
+    "mechanism": "Mechanism",
+    "kernel": "Displacements",
+    "rows": "Rows",
+}
+
+
+def page(result: Audit) -> str:
+    """Return the page as HTML."""
+    style = assets(("page.css",))
+    title = f"Audit of {result.names[-1]}"
+    head = [
+        tag("meta", charset="utf-8"),
+        tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name_="color-scheme", content="light dark"),
+        tag("meta", name_="generator", content=f"lppm-sim {version('lppm-sim')}"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_policy(style)),
+    ]
+    body = [
+        tag("header", tag("h1", title), tag("p", _lead(result), class_="lead")),
+        tag("nav", *(tag("a", name, " ", href=f"#{key}") for key, name in _SECTIONS.items()), aria_label="Sections"),
+        tag("main", *_sections(result)),
+    ]
+    void = joined(Markup(one.replace("</meta>", "")) for one in head)
+    styled = tag("head", void, tag("title", title), Markup(f"<style>{style}</style>"))
+    return f'<!doctype html>\n<html lang="en">{styled}{tag("body", *body)}</html>\n'
+
+
+def _policy(style: str) -> str:
+    """Return the content security policy: this style, inline colours, and no scripts."""
+    rules = dict(rule.split(" ", 1) for rule in policy(style, "").split("; "))
+    rules["script-src"] = "'none'"
+    rules["style-src-attr"] = "'unsafe-inline'"
+    return "; ".join(f"{name} {allowed}" for name, allowed in rules.items())
+
+
+def _lead(result: Audit) -> str:
+    matching = result.pairs.matching
+    users = len(result.pairs.users)
+    return f"{matching.pairs:,} pairs of true and sent positions of {users:,} user{'s' if users != 1 else ''}."
+
+
+def _sections(result: Audit) -> Iterator[Markup]:
+    parts = {
+        "result": joined(
+            [
+                tag("div", tag("p", conclusion(result.finding)), *_answer_lines(result), class_="sentences"),
+                _warnings(result),
+            ]
+        ),
+        "attack": _attack(result),
+        "mechanism": _mechanism(result),
+        "kernel": _kernel(result),
+        "rows": _rows(result),
+    }
+    for key, name in _SECTIONS.items():
+        yield tag("section", tag("h2", name), parts[key], id=key)
+
+
+def _warnings(result: Audit) -> Markup:
+    return bulleted(result.notes, "warning")
+
+
+def _answer_lines(result: Audit) -> Iterator[Markup]:
+    """Yield the strongest attack within 564 m, beside its control."""
+    shares = [one for one in result.answers if one.metric == "within" and one.radius_m == RADII_M[2]]
+    attacks = [one for one in shares if not one.control]
+    if not attacks:
+        return
+    best = max(attacks, key=lambda one: one.value)
+    control = max((one for one in shares if one.control), key=lambda one: one.value)
+    yield tag(
+        "p",
+        f"The strongest attack ({best.attack}) locates {_share(best)} of the reports within 564 m; without any "
+        f"report it is {_share(control)}.",
+    )
+
+
+def _share(answer: Answer) -> str:
+    if math.isnan(answer.low):
+        return f"{answer.value:.0%}"
+    return f"{answer.value:.0%} ({answer.low:.0%} to {answer.high:.0%})"
+
+
+def _attack(result: Audit) -> Markup:
+    if result.attacked is None:
+        return tag("p", "Too few pairs for an attack.", class_="none")
+    heads = ["attack", *(f"within {radius:,.0f} m" for radius in RADII_M), "mean error"]
+    rows = []
+    for name in dict.fromkeys(one.attack for one in result.answers):
+        own = [one for one in result.answers if one.attack == name]
+        cells = [_share(one) if one.metric == "within" else _error(one) for one in own]
+        rows.append([f"{name} (control)" if own[0].control else name, *cells])
+    grid = result.attacked.grid
+    note = (
+        f"The second half of each user's pairs is attacked ({len(result.attacked.sample):,} reports); the first half "
+        f"is the past that the adversary knows. Cells of the attack: {grid.cell_m:,.0f} m. Intervals: 95 %, over "
+        "users; none for fewer than five users. Controls use no report."
+    )
+    return joined([answers_figure(result.answers), _table(heads, rows), tag("p", note, class_="note")])
+
+
+def _error(answer: Answer) -> str:
+    if math.isnan(answer.low):
+        return number(answer.value, "m")
+    return f"{number(answer.value, 'm')} ({number(answer.low)} to {number(answer.high)})"
+
+
+def _mechanism(result: Audit) -> Markup:
+    finding = result.finding
+    parts = [
+        tag("h3", "Parameters"),
+        _estimates(finding.estimates) if finding.estimates else tag("p", "This mechanism has no parameters."),
+    ]
+    if finding.lattice is not None:
+        parts.append(tag("p", f"The reports lie on a lattice: {grid_in_words(finding.lattice)}.", class_="note"))
+    candidates = [
+        [
+            kind_in_words(one.fit.kind),
+            number(one.log_likelihood),
+            "best" if one.difference == 0 else f"{one.difference:.4f} ± {1.96 * one.error:.4f}",
+        ]
+        for one in finding.candidates
+    ]
+    heads = ["hypothesis", "log-likelihood of a held-out report", "difference to the best"]
+    parts += [tag("h3", "Compared hypotheses"), _table(heads, candidates)]
+    if finding.checks:
+        checks = [
+            [
+                one.name,
+                f"{one.statistic:.3f}",
+                "–" if one.p_value is None else f"{one.p_value:.2g}",
+                "rejected" if one.rejected else "not rejected",
+            ]
+            for one in finding.checks
+        ]
+        parts += [tag("h3", "Tests of the best hypothesis"), _table(["test", "statistic", "p-value", "result"], checks)]
+    zones = finding.presence.zones or getattr(getattr(finding.fit, "presence", None), "zones", ())
+    if zones:
+        rows = [
+            [
+                result.pairs.users[zone.user],
+                f"{zone.lat:.5f}, {zone.lon:.5f}",
+                f"{number(zone.radius_m, 'm')} ({number(zone.low_m)} to {number(zone.high_m)})",
+            ]
+            for zone in zones[:_MOST_ZONES]
+        ]
+        more = f" (first {_MOST_ZONES} of {len(zones)})" if len(zones) > _MOST_ZONES else ""
+        parts += [tag("h3", f"Zones{more}"), _table(["user", "centre", "radius"], rows)]
+    return joined(parts)
+
+
+def _estimates(estimates: Sequence[Estimate]) -> Markup:
+    rows = [[parameter_in_words(one.name), number(one.value, one.unit), interval(one)] for one in estimates]
+    return _table(["parameter", "estimate", "95 % interval"], rows)
+
+
+def _kernel(result: Audit) -> Markup:
+    kept = result.pairs.sample.rows(result.pairs.sample.sent)
+    dx, dy = result.finding.fit.simulate(kept, stream(SEED, "audit.figure"))
+    fitted: FloatArray = np.hypot(dx, dy)
+    quantiles = [
+        ["furthest" if q == 1 else f"{q:.0%}", number(value, "m")]
+        for q, value in result.kernel.distance_quantiles_m.items()
+    ]
+    return joined(
+        [
+            kernel_figure(result.kernel),
+            distance_figure(kept.distance_m, fitted),
+            _table(["share of the reports", "within"], quantiles),
+        ]
+    )
+
+
+def _rows(result: Audit) -> Markup:
+    matching = result.pairs.matching
+    facts = {
+        "files": ", ".join(result.names),
+        "true rows": f"{matching.true_rows:,}",
+        "sent rows": f"{matching.sent_rows:,}",
+        "pairs": f"{matching.pairs:,}",
+        "true rows without a sent position": f"{matching.without_report:,}",
+        "sent rows without a true row": f"{matching.without_truth:,}",
+        "rows with a repeated time": f"{matching.repeated:,}",
+        "users": f"{len(result.pairs.users):,}",
+        "lppm-sim": version("lppm-sim"),
+    }
+    return tag("dl", *(part for name, value in facts.items() for part in (tag("dt", name), tag("dd", value))))
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
+    head = tag("thead", tag("tr", *(tag("th", escaped(name), scope="col") for name in heads)))
+    lines = [tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])) for row in rows]
+    return tag("div", tag("table", head, tag("tbody", *lines)), class_="wide")

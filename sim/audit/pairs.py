@@ -1,0 +1,203 @@
+"""Pairs of true and sent positions: reading of files and matching of rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from sim.audit.displacement import Sample
+from sim.errors import InputError, input_errors
+from sim.interfaces import BoolArray, FloatArray
+from sim.mobility.recorded.positions import SENT, Positions, has_both, read_positions
+from sim.mobility.recorded.tables import numeric_order
+
+FEWEST_PAIRS = 30
+
+Match = Literal["time", "row"]
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """Numbers of rows of a matching."""
+
+    true_rows: int
+    sent_rows: int
+    pairs: int
+    """Rows with both positions."""
+    without_report: int
+    """True rows without a sent row or sent position: the mechanism may have dropped them."""
+    without_truth: int
+    """Sent rows without a true row, which are not used."""
+    repeated: int
+    """Rows that share user and time with an earlier row of the same file; matched in their order."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Matched rows."""
+
+    sample: Sample
+    users: tuple[str, ...]
+    timed: bool
+    matching: Matching
+
+
+def read_pairs(
+    true: str | Path,
+    sent: str | Path | None = None,
+    *,
+    match: Match = "time",
+    columns: Mapping[str, str] | None = None,
+) -> Pairs:
+    """Read and match the rows of two files, or of one file with `sent_lat` and `sent_lon`.
+
+    With `match` "time" rows are paired by user and time (or order), with "row" by their number in the file.
+    """
+    with input_errors("cannot read the pairs"):
+        if sent is None:
+            return _of_one_file(Path(true), dict(columns or {}))
+        first, second = read_positions(true, columns=columns), read_positions(sent, columns=columns, missing=True)
+    if match == "row":
+        return _checked(_by_row(first, second), first)
+    if first.timed != second.timed:
+        names = ("time" if one.timed else "order" for one in (first, second))
+        raise InputError(
+            f"TRUE has a column of kind {next(names)}, SENT of kind {next(names)}: give both the same, or use "
+            "--match row",
+            code="times-differ",
+        )
+    return _checked(_by_time(first, second), first)
+
+
+def _of_one_file(path: Path, columns: dict[str, str]) -> Pairs:
+    if not has_both(path) and not set(SENT) <= set(columns):
+        raise InputError(
+            f"{path} has no columns sent_lat and sent_lon: give a second file with the sent positions, or name the "
+            "columns with --columns sent_lat=NAME --columns sent_lon=NAME",
+            code="no-sent-positions",
+        )
+    names = {name: columns.pop(name, name) for name in SENT}
+    first = read_positions(path, columns=columns)
+    second = read_positions(path, columns=columns | {"lat": names["sent_lat"], "lon": names["sent_lon"]}, missing=True)
+    return _checked(_by_row(first, second), first)
+
+
+def _by_row(first: Positions, second: Positions) -> tuple[Sample, Matching]:
+    """Pair rows by their number; additional rows of one file are counted."""
+    count = min(first.lat.size, second.lat.size)
+    names = (
+        np.array(first.users, dtype=object)[first.user[:count]],
+        np.array(second.users, dtype=object)[second.user[:count]],
+    )
+    if wrong := int((names[0] != names[1]).sum()):
+        row = int(np.flatnonzero(names[0] != names[1])[0])
+        raise InputError(
+            f"--match row: {wrong:,} rows have different users in both files, first row {row + 1}: "
+            f"{names[0][row]!r} and {names[1][row]!r}",
+            code="pairs-do-not-match",
+        )
+    lat, lon = (np.full(first.lat.size, np.nan) for _ in range(2))
+    lat[:count], lon[:count] = second.lat[:count], second.lon[:count]
+    return _sorted(first, lat, lon), Matching(
+        first.lat.size,
+        second.lat.size,
+        int(np.isfinite(lat).sum()),
+        int((~np.isfinite(lat)).sum()),
+        second.lat.size - count,
+        0,
+    )
+
+
+def _by_time(first: Positions, second: Positions) -> tuple[Sample, Matching]:
+    """Pair rows by user and exact time; repeated times in their order."""
+    tables = [_keys(one) for one in (first, second)]
+    repeated = sum(int((table["occurrence"] > 0).sum()) for table in tables)
+    sent = tables[1].assign(lat=second.lat, lon=second.lon, matched=True)
+    keys = ["user", "when", "rest", "occurrence"]
+    joined = tables[0].merge(sent, on=keys, how="left", sort=False, validate="one_to_one")
+    known = joined["matched"].eq(True).to_numpy()
+    lat, lon = joined["lat"].to_numpy(float), joined["lon"].to_numpy(float)
+    pairs = int((known & np.isfinite(lat)).sum())
+    counts = Matching(
+        len(tables[0]), len(tables[1]), pairs, len(joined) - pairs, len(tables[1]) - int(known.sum()), repeated
+    )
+    if pairs == 0:
+        raise InputError(_no_match(first, second), code="pairs-do-not-match")
+    return _sorted(first, lat, lon), counts
+
+
+def _keys(positions: Positions) -> pd.DataFrame:
+    names = np.array(positions.users, dtype=object)[positions.user]
+    table = pd.DataFrame({"user": names, "when": positions.when, "rest": np.asarray(positions.rest, dtype=float)})
+    return table.assign(occurrence=table.groupby(["user", "when", "rest"], sort=False).cumcount())
+
+
+def _no_match(first: Positions, second: Positions) -> str:
+    common = set(first.users) & set(second.users)
+    if not common:
+        return (
+            f"no user is in both files: TRUE has {_shown(first.users)}, SENT has {_shown(second.users)}; use the same "
+            "ids, or --match row"
+        )
+    spans = [f"{one.when.min()} to {one.when.max()}" for one in (first, second)]
+    kind = "times" if first.timed else "orders"
+    return (
+        f"no row of TRUE and SENT has the same user and {kind[:-1]}: {kind} are {spans[0]} in TRUE and {spans[1]} in "
+        "SENT; write the time of the true position to both files, or use --match row"
+    )
+
+
+def _shown(users: tuple[str, ...]) -> str:
+    return ", ".join(users[:3]) + (f" and {len(users) - 3:,} more" if len(users) > 3 else "")
+
+
+def _sorted(first: Positions, lat: FloatArray, lon: FloatArray) -> Sample:
+    """Return the rows sorted by user, in numeric order if possible, and time."""
+    ranked = numeric_order(list(first.users))
+    rank = np.empty(len(ranked), dtype=np.int64)
+    rank[ranked] = np.arange(len(ranked))
+    user, time_s = rank[first.user], np.asarray(first.when, dtype=np.float64)
+    fraction = np.asarray(first.rest, dtype=np.float64)
+    order = np.lexsort((fraction, time_s, user))
+    if first.timed:
+        time_s = time_s + _seconds(fraction, time_s)
+    return Sample(user[order], time_s[order], first.lat[order], first.lon[order], lat[order], lon[order])
+
+
+def _seconds(rest: FloatArray, whole: FloatArray) -> FloatArray:
+    """Return the fractions of a second of `rest`: fractions, exact times, or ticks of 1/1000 s or a power of it."""
+    if (np.abs(rest - whole) < 1).all():
+        return rest - whole
+    most = float(rest.max(initial=0.0))
+    return rest / next(unit for unit in (1, 1e3, 1e6, 1e9, math.inf) if most < unit)
+
+
+def _checked(matched: tuple[Sample, Matching], first: Positions) -> Pairs:
+    """Return the pairs; raise InputError for too few of them, or for exchanged coordinates."""
+    sample, matching = matched
+    if matching.pairs < FEWEST_PAIRS:
+        raise InputError(
+            f"{matching.pairs:,} of {matching.true_rows:,} true rows have a sent position, at least {FEWEST_PAIRS} are "
+            "needed to identify a mechanism",
+            code="too-few-pairs",
+        )
+    if _exchanged(sample, sample.sent):
+        raise InputError(
+            "the sent positions are near the true ones only with lat and lon exchanged: correct the columns",
+            code="columns-exchanged",
+        )
+    users = tuple(first.users[number] for number in numeric_order(list(first.users)))
+    return Pairs(sample, users, first.timed, matching)
+
+
+def _exchanged(sample: Sample, sent: BoolArray) -> bool:
+    kept = sample.rows(sent)
+    exchanged = replace(kept, sent_lat=kept.sent_lon, sent_lon=kept.sent_lat)
+    near, far = float(np.median(exchanged.distance_m)), float(np.median(kept.distance_m))
+    return far > 100_000 and near < far / 20

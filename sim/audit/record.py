@@ -1,0 +1,137 @@
+"""The result of an audit, and its JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from sim.audit.answers import Answer, answers
+from sim.audit.attack import AttackResult, attack
+from sim.audit.kernel import Kernel, empirical_kernel
+from sim.audit.pairs import Pairs
+from sim.audit.selection import MOST_COMPARED_PAIRS, Finding, identify
+from sim.audit.wording import conclusion, grid_in_words, kind_in_words
+
+SCHEMA_VERSION = 1
+FEW_PAIRS = 300
+"""Number of pairs below which the page warns that little is known."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Everything that the page and the JSON file show."""
+
+    names: tuple[str, ...]
+    """Names of the input files."""
+    pairs: Pairs
+    finding: Finding
+    kernel: Kernel
+    attacked: AttackResult | None
+    answers: tuple[Answer, ...]
+    notes: tuple[str, ...]
+
+
+def audit(pairs: Pairs, names: Sequence[str]) -> Audit:
+    """Identify the mechanism of some pairs and attack it."""
+    finding = identify(pairs.sample)
+    attacked = attack(pairs.sample, finding)
+    answered = () if attacked is None else tuple(answers(attacked))
+    notes = (*_notes(pairs, finding), *(() if attacked is None else attacked.notes))
+    return Audit(tuple(names), pairs, finding, empirical_kernel(pairs.sample), attacked, answered, notes)
+
+
+def _notes(pairs: Pairs, finding: Finding) -> list[str]:
+    """Return the warnings about rows that were not used, and about small samples."""
+    matching = pairs.matching
+    notes = []
+    if matching.without_truth:
+        notes.append(f"{matching.without_truth:,} sent rows have no true row and are not used.")
+    if matching.without_report:
+        notes.append(
+            f"{matching.without_report:,} of {matching.true_rows:,} true rows have no sent position: counted as "
+            "dropped by the mechanism. If the files cover different times, that is not the mechanism."
+        )
+    if matching.repeated:
+        notes.append(
+            f"{matching.repeated:,} rows repeat user and time of another row; they are matched in their order."
+        )
+    if matching.pairs > MOST_COMPARED_PAIRS:
+        notes.append(
+            f"The mechanism is identified from the first {MOST_COMPARED_PAIRS:,} pairs by user; zones, kernel and "
+            "attacks use all."
+        )
+    if not pairs.timed:
+        notes.append("The files have no times: time constants count rows as seconds, and gaps are unknown.")
+    if matching.pairs < FEW_PAIRS:
+        notes.append(f"With {matching.pairs:,} pairs little is known: mind the intervals and the other candidates.")
+    rivals = [
+        one
+        for one in finding.candidates
+        if not one.fit.kind.endswith(finding.fit.kind) and one.difference < max(2 * one.error, 1 / matching.pairs)
+    ]
+    if rivals and not finding.rejected:
+        kinds = dict.fromkeys(kind_in_words(one.fit.kind) for one in rivals)
+        notes.append(f"Not distinguishable with these pairs: {'; '.join(kinds)}.")
+    return notes
+
+
+def as_json(result: Audit) -> dict[str, Any]:
+    """Return the content of the JSON file; numbers that are not finite are null."""
+    finding = result.finding
+    content = {
+        "schema_version": SCHEMA_VERSION,
+        "lppm_sim": version("lppm-sim"),
+        "files": list(result.names),
+        "rows": asdict(result.pairs.matching),
+        "users": len(result.pairs.users),
+        "kind": finding.kind,
+        "conclusion": conclusion(finding),
+        "rejected": finding.rejected,
+        "nearest_known": finding.fit.kind,
+        "parameters": [asdict(one) for one in finding.estimates],
+        "resolution": None if finding.lattice is None else grid_in_words(finding.lattice),
+        "candidates": [
+            {
+                "kind": one.fit.kind,
+                "log_likelihood": one.log_likelihood,
+                "difference": one.difference,
+                "error": one.error,
+                "parameters": {estimate.name: estimate.value for estimate in one.fit.estimates},
+            }
+            for one in finding.candidates
+        ],
+        "checks": [asdict(one) for one in finding.checks],
+        "zones": [
+            {key: value for key, value in asdict(zone).items() if key != "user"}
+            | {"user": result.pairs.users[zone.user]}
+            for zone in finding.presence.zones
+        ],
+        "kernel": {
+            "edges_m": result.kernel.edges_m.tolist(),
+            "counts": result.kernel.counts.tolist(),
+            "beyond": result.kernel.beyond,
+            "mean_distance_m": result.kernel.mean_distance_m,
+            "distance_quantiles_m": {f"{q:g}": v for q, v in result.kernel.distance_quantiles_m.items()},
+        },
+        "attack": None
+        if result.attacked is None
+        else {"cell_m": result.attacked.grid.cell_m, "reports": len(result.attacked.sample)},
+        "answers": [asdict(one) for one in result.answers],
+        "notes": list(result.notes),
+    }
+    return _finite(content)  # type: ignore[no-any-return]
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else None
+    return value.item() if isinstance(value, np.generic) else value

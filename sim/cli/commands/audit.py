@@ -1,0 +1,75 @@
+"""The command `audit`: identification of a mechanism from pairs of true and sent positions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sim.escaping import visible
+
+
+@click.command()
+@click.argument("true", type=click.Path(path_type=Path))
+@click.argument("sent", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), default=Path("audit.html"), show_default=True, metavar="FILE",
+    help="HTML page to write; the JSON file has the same name with the suffix .json.",
+)  # fmt: skip
+@click.option(
+    "--match",
+    type=click.Choice(["time", "row"]),
+    default="time",
+    show_default=True,
+    help="Pair rows by user and time (or order), or by their number in the file.",
+)
+@click.option(
+    "--columns", multiple=True, metavar="NAME=COLUMN", help="Name of the column of user, time, lat, lon, sent_lat, ..."
+)
+@click.option("--overwrite", is_flag=True, help="Replace existing files.")
+def audit(true: Path, sent: Path | None, out: Path, match: Any, columns: tuple[str, ...], overwrite: bool) -> None:
+    """Identify the mechanism between the positions of TRUE and SENT, and attack it.
+
+    Both are traces of the same users: CSV, Parquet, GPX or GeoJSON. With TRUE alone, the file has the sent positions in
+    the columns sent_lat and sent_lon. The page and the JSON file contain positions of the users.
+    """
+    import json
+
+    from sim.audit.page import page
+    from sim.audit.pairs import read_pairs
+    from sim.audit.record import as_json, audit
+    from sim.audit.wording import conclusion, interval, number, parameter_in_words
+    from sim.errors import InputError, input_errors
+    from sim.storage.atomic import atomic_file
+
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"-o: found {str(out)!r}, expected a name that ends with .html", code="unsupported-file-type")
+    files = (out, out.with_suffix(".json"))
+    for file in files:
+        if file.exists() and not overwrite:
+            raise InputError(f"{file} exists: choose another name with -o, or use --overwrite", code="file-exists")
+    pairs = read_pairs(true, sent, match=match, columns=_columns(columns))
+    result = audit(pairs, [path.name for path in (true, sent) if path is not None])
+    click.echo(visible(conclusion(result.finding)))
+    for one in result.finding.estimates:
+        click.echo(visible(f"  {parameter_in_words(one.name)}: {number(one.value, one.unit)}  [{interval(one)}]"))
+    for note in result.notes:
+        click.echo(visible(f"note: {note}"))
+    contents = (page(result), json.dumps(as_json(result), indent=1, allow_nan=False) + "\n")
+    with input_errors("cannot write the audit"):
+        for file, content in zip(files, contents, strict=True):
+            with atomic_file(file) as opened:
+                opened.write(content.encode())
+    click.echo(visible(f"wrote {files[0]} and {files[1]}"))
+
+
+def _columns(settings: tuple[str, ...]) -> dict[str, str]:
+    """Return the names of columns; raise a usage error for another form."""
+    names = {}
+    for setting in settings:
+        name, equals, column = setting.partition("=")
+        if not equals or not name or not column:
+            raise click.BadParameter(f"found {setting!r}, expected NAME=COLUMN", param_hint="--columns")
+        names[name] = column
+    return names

@@ -1,0 +1,161 @@
+"""Files of pairs: all formats, matching, counts of unmatched rows, and errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sim.audit.pairs import read_pairs
+from sim.errors import InputError
+from tests.support import raises_code
+
+N = 40
+
+
+def _frame(shift: float = 0.0) -> pd.DataFrame:
+    step = np.arange(N)
+    return pd.DataFrame(
+        {
+            "user": np.where(step < 20, "10", "9"),
+            "time": 1_700_000_000 + 60 * step,
+            "lat": 37.7 + 1e-4 * step + shift,
+            "lon": -122.4 + 2e-4 * step + shift,
+        }
+    )
+
+
+def _csv(path: Path, frame: pd.DataFrame) -> Path:
+    frame.to_csv(path, index=False)
+    return path
+
+
+def _gpx(path: Path, frame: pd.DataFrame) -> Path:
+    tracks = []
+    for user, own in frame.groupby("user", sort=False):
+        points = "".join(
+            f'<trkpt lat="{lat}" lon="{lon}"><time>{pd.Timestamp(time, unit="s", tz="UTC").isoformat()}</time></trkpt>'
+            for time, lat, lon in own[["time", "lat", "lon"]].astype(object).to_numpy().tolist()
+        )
+        tracks.append(f"<trk><name>{user}</name><trkseg>{points}</trkseg></trk>")
+    path.write_text(f'<gpx xmlns="http://www.topografix.com/GPX/1/1">{"".join(tracks)}</gpx>')
+    return path
+
+
+def _geojson(path: Path, frame: pd.DataFrame) -> Path:
+    features = [
+        {
+            "type": "Feature",
+            "properties": {"user": user, "time": time},
+            "geometry": {"type": "Point", "coordinates": [lon, lat]},
+        }
+        for user, time, lat, lon in frame[["user", "time", "lat", "lon"]].astype(object).to_numpy().tolist()
+    ]
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    return path
+
+
+def _parquet(path: Path, frame: pd.DataFrame) -> Path:
+    frame.to_parquet(path)
+    return path
+
+
+WRITERS = {".csv": _csv, ".parquet": _parquet, ".gpx": _gpx, ".geojson": _geojson}
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_formats_are_read_alike(tmp_path: Path, suffix: str) -> None:
+    true = _csv(tmp_path / "true.csv", _frame())
+    sent = WRITERS[suffix](tmp_path / f"sent{suffix}", _frame(1e-3).sample(frac=1, random_state=1))
+    pairs = read_pairs(true, sent)
+    assert pairs.users == ("9", "10")
+    assert pairs.matching.pairs == N
+    assert pairs.sample.dy_m == pytest.approx(np.full(N, 111.19), abs=0.01)
+
+
+def test_unmatched_rows_are_counted(tmp_path: Path) -> None:
+    true = _csv(tmp_path / "true.csv", _frame())
+    late = _frame().tail(3).assign(time=lambda frame: frame["time"] + 7)
+    sent = _csv(tmp_path / "sent.csv", pd.concat([_frame().head(35), late]))
+    matching = read_pairs(true, sent).matching
+    assert (matching.pairs, matching.without_report, matching.without_truth) == (35, 5, 3)
+
+
+def test_repeated_times_are_matched_in_their_order(tmp_path: Path) -> None:
+    frame = pd.concat([_frame(), _frame(0.5).head(1)])
+    files = [_csv(tmp_path / f"{name}.csv", frame) for name in ("true", "sent")]
+    pairs = read_pairs(*files)
+    assert pairs.matching.repeated == 2
+    assert pairs.sample.distance_m.max() < 1e-6
+
+
+def test_fractions_of_seconds_distinguish_rows(tmp_path: Path) -> None:
+    frame = _frame().assign(time=lambda frame: frame["time"].iloc[0] + frame.index / 4)
+    files = [_csv(tmp_path / f"{name}.csv", frame) for name in ("true", "sent")]
+    pairs = read_pairs(*files)
+    assert pairs.matching.repeated == 0
+    assert np.diff(pairs.sample.time_s[:20]) == pytest.approx(np.full(19, 0.25))
+
+
+def test_one_file_may_have_both_positions_and_missing_reports(tmp_path: Path) -> None:
+    frame = _frame().assign(sent_lat=lambda f: f["lat"], sent_lon=lambda f: f["lon"])
+    frame.loc[[3, 7], ["sent_lat", "sent_lon"]] = np.nan
+    matching = read_pairs(_csv(tmp_path / "both.csv", frame)).matching
+    assert (matching.pairs, matching.without_report) == (N - 2, 2)
+
+
+def test_rows_match_by_number(tmp_path: Path) -> None:
+    true = _csv(tmp_path / "true.csv", _frame())
+    sent = _csv(tmp_path / "sent.csv", _frame().assign(time=lambda frame: frame["time"] + 5))
+    with raises_code(InputError, "pairs-do-not-match"):
+        read_pairs(true, sent)
+    assert read_pairs(true, sent, match="row").matching.pairs == N
+
+
+@pytest.mark.parametrize(
+    ("true", "sent", "match", "code"),
+    [
+        (_frame(), _frame().head(20), "time", "too-few-pairs"),
+        (_frame(), _frame().assign(user="x"), "time", "pairs-do-not-match"),
+        (_frame(), _frame().assign(user="x"), "row", "pairs-do-not-match"),
+        (_frame(), _frame().rename(columns={"time": "order"}), "time", "times-differ"),
+        (_frame().drop(columns="lat"), _frame(), "time", "no-such-column"),
+        (_frame().assign(lat=95.0), _frame(), "time", "invalid-row"),
+        (
+            _frame().assign(lon=lambda f: f["lon"] + 80),
+            _frame().assign(lat=lambda f: f["lon"] + 80, lon=_frame()["lat"]),
+            "time",
+            "columns-exchanged",
+        ),
+    ],
+)
+def test_bad_input_has_a_code(tmp_path: Path, true: pd.DataFrame, sent: pd.DataFrame, match: str, code: str) -> None:
+    files = [_csv(tmp_path / "true.csv", true), _csv(tmp_path / "sent.csv", sent)]
+    with raises_code(InputError, code):
+        read_pairs(*files, match=match)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "code"),
+    [
+        ("one.csv", "user,time,lat,lon\n1,2,3,4\n", "no-sent-positions"),
+        ("one.gpx", "<gpx><trk>", "unreadable-file"),
+        ("one.gpx", "<gpx></gpx>", "empty-file"),
+        ("one.geojson", "[1, 2]", "unreadable-file"),
+        ("one.geojson", '{"features": [{"geometry": {"type": "Polygon"}}]}', "invalid-row"),
+        ("one.csv", "", "empty-file"),
+    ],
+)
+def test_bad_files_have_a_code(tmp_path: Path, name: str, text: str, code: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with raises_code(InputError, code):
+        read_pairs(path)
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with raises_code(InputError, "file-error"):
+        read_pairs(tmp_path / "none.csv")
