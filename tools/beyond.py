@@ -36,8 +36,8 @@ CEILINGS = {"ideal": "ideal-Mix", "full information": "full information-Mix"}
 BASELINES = dict.fromkeys(LOSSES_KM, ("PEB-Exp", "MK-Exp", "RPEB-Exp")) | {
     "mk-taxicab": ("PEB blank-Exp", "MK both-Exp", "RPEB blank-Exp")
 }
-RECOMMENDED = dict.fromkeys(LOSSES_KM, ("PEB-MK-AMix",)) | {
-    "mk-taxicab": ("PEB-MK other cabs-AMix", "PEB-MK both-AMix")
+RECOMMENDED = dict.fromkeys(LOSSES_KM, ("PEB-SPMK-AMix",)) | {
+    "mk-taxicab": ("PEB-SPMK other cabs-AMix", "PEB-SPMK both-AMix")
 }
 TITLES = {"sp": "Experiment SP", "mk": "Experiment MK"}
 PANELS_KM = (1, 2)
@@ -46,7 +46,7 @@ RELOCATIONS = {
     "relocation-gowalla-all": (1.0, "PEB-Exp"),
     "relocation-brightkite": (0.5, "PEB-Exp"),
     "relocation-brightkite-all": (0.5, "PEB-Exp"),
-    "behaviour_shift": (1.5, "PEB-LH"),
+    "behaviour_shift": (1.0, "PEB-LH"),
 }
 """Quality loss before the move, in km, and reference mechanism of each run with a move."""
 SIGNIFICANT = "†"

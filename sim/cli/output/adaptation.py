@@ -61,7 +61,8 @@ def print_adaptation(result: Result, adaptation: Adaptation, against: str | None
         return metric_cell(own, "queries_to_recover", 0, signed=True)
 
     *efficiencies, lost, not_back, together = ADAPTATION
-    labels = [lppm_column(), text_column("attack", "attack"), *swept_columns(swept_paths(points))]
+    swept = swept_paths(points) if adaptation.at_km is None else ()  # an equal loss is between points
+    labels = [lppm_column(), text_column("attack", "attack"), *swept_columns(swept)]
     columns = [*labels, *efficiencies, Column(f"minus {against}", difference), lost, not_back, together]
     caption = adaptation_caption(summary, adaptation.window, adaptation.recovered)
     print_table(Table(columns, rows_with_swept_values(summary, points), caption))
