@@ -163,8 +163,10 @@ class MemoTracker:
         if tables.weights[-1].sum() > MOST_DROPPED:
             self._forgot, tables = True, _empty(tables.weights.sum(axis=0))
         chances = _chances(tables, self._number, new, prior, link)
-        if not chances.any() and new.any():  # the tables contradict the report: the answers are unknown again
-            tables, chances = _empty(prior), np.stack([new, np.zeros(prior.size)])
+        if not chances.any():  # the tables contradict the report: the answers are unknown again
+            self._forgot |= bool(tables.weights[-1].any())
+            likely = new if new.any() else np.ones(prior.size)  # else it repeats an answer of another channel
+            tables, chances = _empty(prior), np.stack([likely, np.zeros(prior.size)])
         self._tables, self._chances = tables, chances
         return np.asarray(chances.sum(axis=0))
 

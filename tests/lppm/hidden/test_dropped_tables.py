@@ -133,3 +133,14 @@ def test_forgotten_answers_count_as_dropped() -> None:
         tracker.condition(prior * likelihood / (prior @ likelihood))
         dropped.append(index * tracker.dropped)
     assert np.diff([0.0, *dropped]) == pytest.approx([0.8, 0.95, 1.0, 1.0])
+
+
+def test_repetition_of_a_dropped_answer_that_is_now_impossible_has_no_information() -> None:
+    prior = np.full(5, 0.2)
+    before, after = (Memo().wrap(MatrixChannel(np.eye(5)[columns])) for columns in ([0, 0, 1, 1, 1], [2, 2, 2, 2, 2]))
+    tracker = MemoTracker(1)
+    for index, (output, channel) in enumerate([(0, before), (1, before), (2, after)], 1):
+        likelihood = tracker.likelihood(Report("ann", index, index, output, channel), prior, None)
+        tracker.condition(prior * likelihood / (prior @ likelihood))
+    likelihood = tracker.likelihood(Report("ann", 4, 4, 4, after), prior, None)
+    assert likelihood.tolist() == [1.0] * 5
