@@ -191,6 +191,13 @@ class StateTracker(Protocol):
         ...
 
 
+class StateTrackerCapabilities:
+    """Optional attributes of a `StateTracker`."""
+
+    dropped: Capability[StateTracker, float] = Capability(0.0)
+    """Probability of the states dropped so far, mean over reports, in [0, 1]; 0: tracking drops none."""
+
+
 class HiddenState(Protocol):
     """Secret state of a mechanism, which is drawn once or changes over time and is never released."""
 
@@ -380,3 +387,6 @@ class AttackCapabilities:
     estimates of earlier queries in `revised`."""
     fallbacks: Capability[Attack, int] = Capability(0)
     """Number of reports so far that had no mass under a belief or the assumed channel."""
+    dropped: Capability[Attack, float] = Capability(0.0)
+    """Probability of the states of a mechanism's secret that trackers dropped, mean over reports and users, in [0, 1].
+    """

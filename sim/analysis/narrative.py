@@ -19,6 +19,7 @@ from sim.storage.manifest import ExceededBudget, Note, RunManifest
 _MOST_WIDE = 5
 _MOST_EXCEEDED = 3
 _MOST_APART = 3
+_LARGE_SHARE = 0.05
 """Number of mechanisms above which the notes on an attack are merged into one line."""
 
 
@@ -122,7 +123,22 @@ def warnings(manifest: RunManifest) -> list[str]:
                 f"{name} against {lppm}: {n} reports had probability zero under the adversary's belief"
                 for lppm, n in counts.items()
             ]
-    return texts
+    return texts + _dropped_secrets(manifest)
+
+
+def _dropped_secrets(manifest: RunManifest) -> list[str]:
+    """Return the attacks that dropped a large probability of a mechanism's secret, with the largest of all points."""
+    shares: dict[tuple[str, str], float] = {}
+    for note in manifest.notes:
+        for name, share in note.attack_dropped.items():
+            shares[name, note.lppm] = max(share, shares.get((name, note.lppm), 0.0))
+    return [
+        f"{name} against {lppm}: it tracks part of the secrets only and dropped others with a probability of "
+        f"{share:.0%} on average over reports, so that it is between the optimal attack and one that ignores the "
+        "memory; more are tracked with a larger `most_tables`"
+        for (name, lppm), share in shares.items()
+        if share > _LARGE_SHARE
+    ]
 
 
 def _exceeded_budgets(manifest: RunManifest) -> list[str]:

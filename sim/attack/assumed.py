@@ -22,6 +22,7 @@ from sim.interfaces import (
     HiddenState,
     IntArray,
     StateTracker,
+    StateTrackerCapabilities,
     channel_of,
 )
 from sim.lppm.channels.matrix import MatrixChannel
@@ -54,6 +55,11 @@ class AssumingAttack:
     def fallbacks(self) -> int:
         """The number of reports without mass under the assumed channel or a belief."""
         return self._impossible + int(AttackCapabilities.fallbacks.of(self._attack))
+
+    @property
+    def dropped(self) -> float:
+        """The probability of states that the attack's trackers dropped."""
+        return AttackCapabilities.dropped.of(self._attack)
 
     def observe(self, report: Report) -> Guess:
         """Process one report as an output of the assumed channel."""
@@ -114,6 +120,11 @@ class _AssumedTracker:
     def __init__(self, tracker: StateTracker) -> None:
         self._tracker = tracker
         self._informed = False
+
+    @property
+    def dropped(self) -> float:
+        """The probability of dropped states."""
+        return StateTrackerCapabilities.dropped.of(self._tracker)
 
     def likelihood(self, report: Report, prior: FloatArray, link: Any) -> FloatArray:
         """Return the likelihood, or ones for an impossible output."""

@@ -19,6 +19,7 @@ from sim.interfaces import (
     FloatArray,
     IntArray,
     StateTracker,
+    StateTrackerCapabilities,
     observe_output,
 )
 from sim.lppm.estimates import estimates_from
@@ -69,6 +70,16 @@ class OptimalAttack:
         forgetful = [user.tracker for user in self._users.values() if isinstance(user.tracker, NewSecrets)]
         missing = self._fallbacks + sum(tracker.impossible for tracker in forgetful)
         return missing + sum(int(BeliefCapabilities.fallbacks.of(user.belief)) for user in self._users.values())
+
+    @property
+    def dropped(self) -> float:
+        """The probability of states that trackers dropped, mean over users."""
+        shares = [
+            StateTrackerCapabilities.dropped.of(user.tracker)
+            for user in self._users.values()
+            if user.tracker is not None
+        ]
+        return float(np.mean(shares)) if shares else 0.0
 
     def observe(self, report: Report) -> Guess:
         """Process one report and estimate the cell of the user."""

@@ -7,7 +7,7 @@ import copy
 import numpy as np
 
 from sim.checks.bench import Bench
-from sim.checks.requirements import require, require_callable, require_cell, require_count, require_flag
+from sim.checks.requirements import require, require_callable, require_cell, require_count, require_flag, require_share
 from sim.events import Guess, Report
 from sim.interfaces import Attack, AttackCapabilities
 
@@ -47,6 +47,7 @@ def attack_counts_fallbacks(attack: Attack, bench: Bench) -> None:
     for index, output in enumerate(range(bench.channel.n_outputs), start=1):
         _observed(attack, "ann", index, output, bench)
         fallbacks = require_count(AttackCapabilities.fallbacks, attack, at_least=fallbacks)
+        require_share(AttackCapabilities.dropped, attack)
 
 
 def _require_separate_users(attack: Attack, bench: Bench) -> None:

@@ -9,9 +9,16 @@ import numpy as np
 
 from sim.checks import channel as channels
 from sim.checks.bench import Bench
-from sim.checks.requirements import require, require_flag
+from sim.checks.requirements import require, require_flag, require_share
 from sim.events import Report
-from sim.interfaces import Channel, FloatArray, HiddenState, HiddenStateCapabilities, StateTracker
+from sim.interfaces import (
+    Channel,
+    FloatArray,
+    HiddenState,
+    HiddenStateCapabilities,
+    StateTracker,
+    StateTrackerCapabilities,
+)
 from sim.rng import stream
 
 _WALK = ((3_600, 5), (28_800, 5), (29_100, 0), (100_000, 5), (100_300, 11))
@@ -67,6 +74,7 @@ def require_tracker(hidden: HiddenState, channel: Channel, bench: Bench) -> None
             require(possible, f"the likelihood of output {output}, drawn in cell {cell}, is 0 there at query {index}")
             valid = np.allclose(likelihood, same.likelihood(report, prior, None), atol=1e-9)
             require(valid, "a pickled copy of the tracker returned another likelihood")
+            require_share(StateTrackerCapabilities.dropped, tracker)
             tracker.condition(prior * likelihood / float(prior @ likelihood))
 
 

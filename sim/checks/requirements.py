@@ -79,6 +79,13 @@ def require_count(capability: Capability[ComponentT, int], component: ComponentT
     return value
 
 
+def require_share(capability: Capability[ComponentT, float], component: ComponentT) -> None:
+    """Require an optional attribute that is a number in [0, 1]."""
+    value = value_of(capability, component)
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    require(is_number and 0 <= value <= 1, f"`{capability.name}` must be a number in [0, 1], got {value!r}")
+
+
 def require_callable(capability: Capability[ComponentT, ValueT], component: ComponentT) -> ValueT:
     """Require an optional method; return it, or the default."""
     value = value_of(capability, component)

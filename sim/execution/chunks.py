@@ -119,6 +119,9 @@ def _run(
         "attack_fallbacks": {
             name: int(AttackCapabilities.fallbacks.of(attack)) for name, attack in state.attacks.items()
         },
+        "attack_dropped": {
+            name: float(AttackCapabilities.dropped.of(attack)) for name, attack in state.attacks.items()
+        },
         "attack_transitionrows_without_data": without_data,
         **mechanisms.notes(state.lppms),
     }

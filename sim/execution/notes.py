@@ -8,7 +8,8 @@ from typing import Any
 from sim.mobility.statistics import Statistics
 
 Notes = dict[str, Any]
-"""Counts of fallbacks and alarms, number of transition rows without data, and the worst certified gap of a profile."""
+"""Counts of fallbacks and alarms, number of transition rows without data, dropped probability of secrets, and the worst
+certified gap of a profile."""
 
 
 def merge_notes(one: Notes, other: Notes) -> Notes:

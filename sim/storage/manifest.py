@@ -77,6 +77,9 @@ class Note(_Entry):
     """Reports without mass under the mechanism's belief."""
     attack_fallbacks: dict[str, int] = {}
     """Reports without mass under each attack's belief."""
+    attack_dropped: dict[str, float] = {}
+    """Probability of the states of the mechanism's secret that each attack dropped, the largest mean over reports and
+    users of a simulation."""
     lppm_alarms: int = 0
     """Changes of behaviour that the mechanism detected in its released reports."""
     worst_gap: float | None = None

@@ -69,6 +69,13 @@ def test_notes_without_attacks_give_no_warning() -> None:
     assert sentences.warnings(manifest(note(attack_fallbacks={}))) == []
 
 
+def test_large_dropped_probability_of_a_secret_is_a_warning() -> None:
+    dropped = [note(attack_dropped={"x": 0.25, "y": 0.01}), note(point=1, attack_dropped={"x": 0.5, "y": 0.04})]
+    (text,) = sentences.warnings(manifest(*dropped))
+    assert text.startswith("x against PEB: ")
+    assert "50% on average over reports" in text
+
+
 def test_detected_changes_are_reported_but_not_as_warnings() -> None:
     notes = [note(lppm_alarms=1), note(point=1, lppm_alarms=2000), note(lppm="SP", lppm_alarms=0)]
     assert sentences.detected_changes(manifest(*notes)) == ["PEB detected 2,001 changes in its released reports."]

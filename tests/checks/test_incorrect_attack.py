@@ -21,6 +21,11 @@ def observing(observe: Callable[[Report], Any]) -> Callable[[Bench], Any]:
     return lambda _bench: SimpleNamespace(observe=observe)
 
 
+def dropping(share: Any) -> Callable[[Bench], Any]:
+    """Return a factory of attacks with this share of dropped states."""
+    return lambda _bench: SimpleNamespace(observe=lambda report: Guess(report.user, report.index, 0), dropped=share)
+
+
 def concluding(guesses: Any) -> Callable[[Bench], Any]:
     """Return a factory of attacks with these final guesses."""
     return lambda _bench: SimpleNamespace(
@@ -149,6 +154,10 @@ INVALID_CAPABILITIES: dict[str, list[Incorrect]] = {
     "fallbacks": [
         (counting("none"), {"attack_counts_fallbacks": "`fallbacks` must be an integer, got 'none'"}),
         (counting(0, 2, 1), {"attack_counts_fallbacks": "`fallbacks` must be in [2, inf), got 1"}),
+    ],
+    "dropped": [
+        (dropping("none"), {"attack_counts_fallbacks": "`dropped` must be a number in [0, 1], got 'none'"}),
+        (dropping(1.5), {"attack_counts_fallbacks": "`dropped` must be a number in [0, 1], got 1.5"}),
     ],
     "separates_users": [
         (separating("yes", joins=False), {"attack_counts_fallbacks": "must be True or False, got 'yes'"}),

@@ -22,6 +22,8 @@ from sim.interfaces import (
 
 MOST_TABLES = 64
 """Default number of tables of answers that a tracker keeps."""
+MOST_DROPPED = 0.9
+"""Probability of dropped tables above which a tracker begins again without answers."""
 _UNKNOWN = -1
 
 
@@ -85,8 +87,9 @@ class Memo:
     def approximation(self) -> str:
         """The approximation of trackers."""
         return (
-            f"keeps the {self.most_tables:,} most probable tables of answers by cell for each user, and forgets all "
-            "answers with the probability of the others"
+            f"keeps the {self.most_tables:,} most probable tables of answers by cell for each user, takes each report "
+            "as one with a new answer with the probability of the others, and forgets all answers when that exceeds "
+            f"{MOST_DROPPED:.0%}"
         )
 
     def wrap(self, inner: Channel) -> MemoisedChannel:
@@ -119,113 +122,118 @@ class _Tables(NamedTuple):
     keys: NDArray[np.uint64]
     """Key that identifies each table, shape (n_tables,): the same answers have the same key."""
     weights: FloatArray
-    """Joint probability of table and cell, shape (n_tables, n_cells)."""
+    """Joint probability of table and cell, shape (n_tables + 1, n_cells); the last row is that of dropped tables."""
 
 
 class MemoTracker:
     """The filter of (cell, table of answers) of one user, given the reports.
 
     A table has the answers of the cells that the user has visited. A report z at cell x either repeats the answer of x,
-    or is a new one with probability f(z | x) of the channel in force, which extends the table. The tables with least
-    weight are dropped if there are more than `most_tables`; their weight goes to the empty table. `dropped` is their
-    total weight so far: while it is 0, the tracker is exact.
+    or is a new one with probability f(z | x) of the channel in force, which extends the table.
+
+    The tables with least weight are dropped if there are more than `most_tables`. The others have the exact posterior
+    given that no dropped table is true. Under dropped tables, each report is taken as one with a new secret. Their
+    probability cannot be computed any longer. It is kept constant: the probability of an event given the reports so far
+    is a martingale. If it exceeds `MOST_DROPPED`, the answers so far are forgotten.
     """
 
     def __init__(self, most_tables: int) -> None:
         self._most_tables = most_tables
-        self.dropped = 0.0
         self._numbers: dict[int, int] = {}
         """Number of each answer seen so far."""
         self._tables: _Tables | None = None
-        self._given: FloatArray | None = None
-        """p(table | x, z^{r-1}), shape (n_tables, n_cells)."""
-        self._new: FloatArray | None = None
-        """f(z | x) of a new answer."""
+        self._chances: FloatArray | None = None
+        """p(table, z | x, z^{r-1}), shape (n_tables + 1, n_cells)."""
         self._number = _UNKNOWN
-        self._likelihood: FloatArray | None = None
+        self._forgot = False
+        self._reports = 0
+        self._sum_of_dropped = 0.0
+
+    @property
+    def dropped(self) -> float:
+        """Probability of the tables dropped or forgotten so far, mean over reports; 0: the tracker is exact."""
+        return self._sum_of_dropped / max(self._reports, 1)
 
     def likelihood(self, report: Report, prior: FloatArray, link: Transitions | None) -> FloatArray:
         """Return p(z^r | x^r, z^{r-1})."""
         assert report.channel is not None
-        self._new = report.channel.likelihood(report.output)
+        new = report.channel.likelihood(report.output)
         self._number = self._numbers.setdefault(report.output, len(self._numbers))
-        tables = self._tables if self._tables is not None else _empty(prior.size)
-        self._given = _given_cell(tables, link)
-        self._tables = tables
-        likelihood = self._chances(tables).sum(axis=0)
-        if not likelihood.any() and self._new.any():  # the tables contradict the report: the answers are unknown again
-            self._tables = _empty(prior.size)
-            self._given, likelihood = np.ones((1, prior.size)), self._new
-        self._likelihood = likelihood
-        return np.array(likelihood)
+        tables = self._tables if self._tables is not None else _empty(prior)
+        if tables.weights[-1].sum() > MOST_DROPPED:
+            self._forgot, tables = True, _empty(tables.weights.sum(axis=0))
+        chances = _chances(tables, self._number, new, prior, link)
+        if not chances.any():  # the tables contradict the report: the answers are unknown again
+            self._forgot |= bool(tables.weights[-1].any())
+            likely = new if new.any() else np.ones(prior.size)  # else it repeats an answer of another channel
+            tables, chances = _empty(prior), np.stack([likely, np.zeros(prior.size)])
+        self._tables, self._chances = tables, chances
+        return np.asarray(chances.sum(axis=0))
 
     def condition(self, posterior: FloatArray) -> None:
         """Continue from p(x^r | z^r)."""
         assert self._tables is not None
-        assert self._likelihood is not None
-        assert self._given is not None
-        assert self._new is not None
+        assert self._chances is not None
+        likelihood = self._chances.sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            scale = np.where(self._likelihood > 0, posterior / self._likelihood, 0.0)
-        weights = self._chances(self._tables) * scale
-        self._given = self._likelihood = None
+            weights = self._chances * np.where(likelihood > 0, posterior / likelihood, 0.0)
+        self._chances = None
         if weights.any():
-            self._tables = self._merged(self._tables, weights)
-
-    def _chances(self, tables: _Tables) -> FloatArray:
-        """Return p(table, z | x, z^{r-1}), shape (n_tables, n_cells)."""
-        repeated, unknown = tables.answers == self._number, tables.answers == _UNKNOWN
-        return np.asarray(self._given * (repeated + unknown * self._new))
+            self._tables = self._merged(self._tables, weights / weights.sum())
+        self._reports += 1
+        self._sum_of_dropped += 1.0 if self._forgot else float(self._tables.weights[-1].sum())
 
     def _merged(self, tables: _Tables, weights: FloatArray) -> _Tables:
         """Return the most probable tables after a report, each once; a new answer extends a table."""
-        rows, cells = np.nonzero(weights)
+        rows, cells = np.nonzero(weights[:-1])
+        if not rows.size:  # only dropped tables explain the report
+            return _Tables(tables.answers, tables.keys, weights)
         masses = weights[rows, cells]
         extends = tables.answers[rows, cells] == _UNKNOWN
         keys = np.where(extends, tables.keys[rows] ^ _key(cells, self._number), tables.keys[rows])
         unique, first, group = np.unique(keys, return_index=True, return_inverse=True)
         best = np.argsort(-np.bincount(group, weights=masses), kind="stable")[: self._most_tables]
-        rank = np.full(unique.size, -1)
-        rank[best] = np.arange(best.size)
-        place = rank[group]
-        kept, n_cells = place >= 0, weights.shape[1]
-        joint: FloatArray = np.zeros((best.size, n_cells))
-        np.add.at(joint, (place[kept], cells[kept]), masses[kept])
+        place = np.full(unique.size, best.size)
+        place[best] = np.arange(best.size)
+        joint: FloatArray = np.zeros((best.size + 1, weights.shape[1]))
+        joint[-1] = weights[-1]
+        np.add.at(joint, (place[group], cells), masses)
         answers = tables.answers[rows[first[best]]]
         new = np.flatnonzero(extends[first[best]])
         answers[new, cells[first[best][new]]] = self._number
-        lost: FloatArray = np.zeros(n_cells)
-        np.add.at(lost, cells[~kept], masses[~kept])
-        return self._with_lost(_Tables(answers, unique[best], joint), lost)
-
-    def _with_lost(self, tables: _Tables, lost: FloatArray) -> _Tables:
-        """Return normalised tables in which the weight of the dropped ones belongs to the empty table."""
-        answers, keys, weights = tables
-        total = float(lost.sum())
-        if total > 0:
-            self.dropped += total / (total + float(weights.sum()))
-            if 0 not in keys:
-                nothing = _empty(lost.size)
-                answers, keys = np.concatenate([answers, nothing.answers]), np.append(keys, nothing.keys)
-                weights = np.concatenate([weights, np.zeros((1, lost.size))])
-            weights[np.flatnonzero(keys == 0)[0]] += lost
-        return _Tables(answers, keys, weights / weights.sum())
+        return _Tables(answers, unique[best], joint)
 
 
-def _empty(n_cells: int) -> _Tables:
-    """Return the table without any answer; its weights do not matter."""
-    return _Tables(
-        np.full((1, n_cells), _UNKNOWN, np.int32), np.zeros(1, np.uint64), np.full((1, n_cells), 1 / n_cells)
-    )
+def _empty(weights: FloatArray) -> _Tables:
+    """Return the table without any answer, with the weights of the user's cell."""
+    answers = np.full((1, weights.size), _UNKNOWN, np.int32)
+    return _Tables(answers, np.zeros(1, np.uint64), np.stack([weights, np.zeros(weights.size)]))
 
 
-def _given_cell(tables: _Tables, link: Transitions | None) -> FloatArray:
+def _chances(tables: _Tables, number: int, new: FloatArray, prior: FloatArray, link: Transitions | None) -> FloatArray:
+    """Return p(table, z | x, z^{r-1}), shape (n_tables + 1, n_cells), for an answer with f(z | x) if it is `new`.
+
+    The last row is scaled so that the report does not change the probability of dropped tables.
+    """
+    given = _given_cell(tables.weights, link)
+    repeated, unknown = tables.answers == number, tables.answers == _UNKNOWN
+    kept, rest = given[:-1] * (repeated + unknown * new), given[-1] * new
+    dropped = float(tables.weights[-1].sum())
+    evidence = float(kept.sum(axis=0) @ prior)
+    if dropped == 0 or evidence == 0:
+        return np.vstack([kept, rest])
+    if not rest @ prior > 0:  # a repeated answer that is now impossible as a new one
+        rest = kept.sum(axis=0)
+    return np.vstack([kept, rest * (dropped / (1 - dropped) * evidence / float(rest @ prior))])
+
+
+def _given_cell(weights: FloatArray, link: Transitions | None) -> FloatArray:
     """Return p(table | x, z^{r-1}); cells without mass have the p(table | z^{r-1}) of all."""
-    alone = tables.weights.sum(axis=1, keepdims=True)
+    alone = weights.sum(axis=1, keepdims=True)
     if link is None:
-        return np.broadcast_to(alone / alone.sum(), tables.weights.shape)
-    sources = np.flatnonzero(tables.weights.any(axis=0))
-    onward = tables.weights[:, sources] @ link.block(sources, np.arange(tables.weights.shape[1]))
+        return np.broadcast_to(alone / alone.sum(), weights.shape)
+    sources = np.flatnonzero(weights.any(axis=0))
+    onward = weights[:, sources] @ link.block(sources, np.arange(weights.shape[1]))
     mass = onward.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(mass > 0, onward / mass, alone / alone.sum()))

@@ -82,3 +82,19 @@ def posterior_of_tables(matrices: Sequence[FloatArray], outputs: Sequence[int], 
 def sequences(n_outputs: int, length: int) -> Iterator[tuple[int, ...]]:
     """Yield all sequences of outputs."""
     yield from product(range(n_outputs), repeat=length)
+
+
+def posteriors_by_tables(
+    matrix: FloatArray, outputs: Sequence[int], start: FloatArray, transition: FloatArray
+) -> Iterator[FloatArray]:
+    """Yield p(x^r | z^1..z^r) after each report, if answers are repeated, by a sum over all tables of answers.
+
+    Given a table the cells are a hidden Markov chain, whose forward algorithm allows more queries than all paths do.
+    """
+    n_cells, n_outputs = matrix.shape
+    tables = np.array(list(product(range(n_outputs), repeat=n_cells)))
+    forward = matrix[np.arange(n_cells), tables].prod(axis=1, keepdims=True) * start
+    for place, output in enumerate(outputs):
+        forward = (forward @ transition if place else forward) * (tables == output)
+        forward /= forward.sum()
+        yield forward.sum(axis=0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sim
-from sim.analysis.narrative import memories
+from sim.analysis.narrative import memories, warnings
 from sim.attack.hindsight import Hindsight, PathAttack, SmoothingAttack
 from sim.attack.optimal import HiddenMemory, OptimalAttack
 from sim.belief.markov_filter import MarkovFilter
@@ -105,6 +105,17 @@ def test_run_has_no_expected_metrics(lppm: Any, make_scenario: MakeScenario, tmp
     assert events["expected_adversary_error_km"].isna().all()
     assert set(events["attack"]) == {"sporadic", "sporadic-learning", "ignoring", "ignoring-path"}
     assert events["adversary_error_km"].notna().any()
+
+
+def test_run_states_the_dropped_probability(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    few = {"kind": "memoised", "inner": "exponential", "most_tables": 1}
+    lppm = MEMOISED | {"design": few}
+    scenario = make_scenario(lppms=[lppm, "SP-Exp"], attacks=ATTACKS[3:] + ATTACKS[:1], replications=1)
+    manifest = sim.run(scenario, out=tmp_path / "run").manifest
+    dropped = {note.lppm: dict(note.attack_dropped) for note in manifest.notes}
+    assert 0.05 < dropped["Memo"].pop("sporadic") < 1
+    assert {*dropped["Memo"].values(), *dropped["SP-Exp"].values()} == {0.0}
+    assert any(text.startswith("sporadic against Memo: it tracks part") for text in warnings(manifest))
 
 
 OWN = """
