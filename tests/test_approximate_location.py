@@ -113,6 +113,13 @@ def test_values_of_a_small_run_are_those_of_its_tables(run: Path) -> None:
         assert routine["error_km"][name] == pytest.approx(summary.loc[(name, "markov"), "adversary_error_km"])
         weakest = summary.loc[(name, ["stranger", "home"]), "adversary_error_km"]
         assert stranger["error_km"][name] == pytest.approx(weakest.min())
+    answers = result.answers(radii_km=[tool.RADIUS_KM])
+    located = answers.table.query("question == 'located'").set_index(["lppm", "attack"])["share"]
+    known = answers.home_exposure.groupby(["lppm", "attack"])["known"].last()
+    for name in evidence.fixed:
+        assert stranger["located"][name] == max(located[name, "stranger"], located[name, "home"])
+        assert routine["home"][name] == known[name, "markov"]
+        assert stranger["home"][name] in {known[name, "stranger"], known[name, "home"]}
     same = tool.paired_errors(*[evidence.points.query("lppm == 'Laplace' and attack == 'markov' and point == 0")] * 2)
     assert (same["own"] == same["ours"]).all()
     assert not same["outside"].any()
