@@ -34,6 +34,9 @@ _FLOOR = 1e-6
 _LONGEST_GAP_S = 6 * 3600.0
 _ROWS_AT_A_TIME = 40_000
 
+FEWEST_ROWS = 10
+"""Least number of attacked reports, and of past pairs."""
+
 CONTROLS = ("no report", "random")
 ATTACKS = ("report taken literally", "sporadic, other users", "sporadic, own past", "markov, own past")
 
@@ -82,12 +85,17 @@ class AttackResult:
     """By attack, shape (n, 2)."""
     notes: tuple[str, ...]
 
+    @property
+    def attacks(self) -> tuple[str, ...]:
+        """Names of the attacks, without controls."""
+        return tuple(name for name in self.estimates_m if name not in CONTROLS)
+
 
 def attack(sample: Sample, finding: Finding) -> AttackResult | None:
     """Return the estimates of all attacks; None with too few pairs."""
-    past = _first_halves(sample)
+    past = first_halves(sample)
     target = sample.rows(~past & sample.sent)
-    if len(target) < 10 or past.sum() < 10:
+    if len(target) < FEWEST_ROWS or past.sum() < FEWEST_ROWS:
         return None
     grid = grid_of(sample, past)
     fit = finding.fit.memoryless()
@@ -129,7 +137,7 @@ def _notes(finding: Finding, grid: AttackGrid) -> Iterator[str]:
         yield "No known mechanism fits: the attacks use the best one that does not, and are therefore not optimal."
 
 
-def _first_halves(sample: Sample) -> BoolArray:
+def first_halves(sample: Sample) -> BoolArray:
     """Return the mask of the first half of the pairs of each user."""
     count = np.bincount(sample.user)
     start = np.concatenate([[0], np.cumsum(count)])[:-1]

@@ -46,6 +46,8 @@ class Pairs:
     users: tuple[str, ...]
     timed: bool
     matching: Matching
+    warnings: tuple[str, ...] = ()
+    """Signs of exchanged files or wrong rows."""
 
 
 def read_pairs(
