@@ -10,7 +10,7 @@ from scipy.stats import t as student
 
 from sim.analysis.answers.excess_risk import Rate, wilson
 from sim.analysis.statistics import FEWEST_USERS
-from sim.audit.attack import ATTACKS, CONTROLS, AttackResult
+from sim.audit.attack import CONTROLS, AttackResult
 from sim.interfaces import FloatArray, IntArray
 
 RADII_M = (100.0, 500.0, 564.0, 2000.0)
@@ -36,7 +36,7 @@ class Answer:
 def answers(result: AttackResult) -> list[Answer]:
     """Return the share of estimates within each radius and the mean error, for each attack and control."""
     results = []
-    for name in (*CONTROLS, *ATTACKS):
+    for name in result.estimates_m:
         error = np.hypot(*(result.estimates_m[name] - result.true_xy_m).T)
         user = result.sample.user
         rows = [("within", radius, (error <= radius).astype(float)) for radius in RADII_M]

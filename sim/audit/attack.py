@@ -16,6 +16,7 @@ from scipy.spatial import cKDTree
 from sim.audit.displacement import Plane, Sample
 from sim.audit.families import FAMILIES
 from sim.audit.hypothesis import Fit
+from sim.audit.memory_attack import MEMORY_ATTACK, estimates_from_memory, has_memory
 from sim.audit.noise import NoiseFit
 from sim.audit.selection import SEED, Finding
 from sim.inference.bayes import condition, normalise
@@ -101,7 +102,8 @@ def attack(sample: Sample, finding: Finding) -> AttackResult | None:
     fit = finding.fit.memoryless()
     likelihood, group = likelihoods(fit, target, grid)
     profiles = _profiles(sample.rows(past), grid, target)
-    estimates = {name: np.empty((len(target), 2)) for name in (*CONTROLS, *ATTACKS)}
+    more = (MEMORY_ATTACK,) if has_memory(finding.fit) else ()
+    estimates = {name: np.empty((len(target), 2)) for name in (*CONTROLS, *ATTACKS, *more)}
     estimates[ATTACKS[0]] = np.column_stack(grid.plane.to_m(target.sent_lat, target.sent_lon))
     distance = grid.distance_m
     rng = stream(SEED, "audit.random_guess")
@@ -116,15 +118,20 @@ def attack(sample: Sample, finding: Finding) -> AttackResult | None:
         moves = Moves.of(known.rows(known.user == user), grid, own)
         posteriors = np.array(list(_filtered(target.rows(rows), own, moves, likelihood[group[rows]])))
         estimates[ATTACKS[3]][rows] = _places(grid, _decided(posteriors, distance))
+        if has_memory(finding.fit):
+            before = known.rows((known.user == user) & known.sent)
+            own_rows, otherwise = target.rows(rows), estimates[ATTACKS[3]][rows]
+            estimates[MEMORY_ATTACK][rows] = estimates_from_memory(finding.fit, before, own_rows, grid.plane, otherwise)
     true = np.column_stack(grid.plane.to_m(target.lat, target.lon))
     return AttackResult(grid, target, true, estimates, tuple(_notes(finding, grid)))
 
 
 def _notes(finding: Finding, grid: AttackGrid) -> Iterator[str]:
-    if finding.fit.memoryless() is not finding.fit:
+    if has_memory(finding.fit):
         yield (
-            "The mechanism has a hidden memory. The attacks treat its reports as independent draws, which "
-            "underestimates an adversary who learns the memory, such as a constant offset."
+            "The protection is overstated: the mechanism has a hidden memory, such as an offset or repeated reports. "
+            f"Only the attack '{MEMORY_ATTACK}' learns it, from true positions of the user. All others treat reports "
+            "as independent draws, while an adversary may also learn it from the reports alone, such as from roads."
         )
     if finding.n_sent < finding.n_pairs:
         yield "The attacks and their shares concern sent reports only, not the positions without a report."

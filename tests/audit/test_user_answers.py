@@ -28,9 +28,10 @@ def _world(days: int = DAYS, users: int = USERS) -> Sample:
     """Return users who are at home at 2 h and at work at 12 h, on the equator; reports are the true positions."""
     hours = np.tile([2, 12], days) + 24 * np.repeat(np.arange(days), 2)
     user = np.repeat(np.arange(users), hours.size)
-    lat = np.tile(np.tile([0.0, 40.0], days), users) * KM
-    lon = HOMES[user] * KM
-    return Sample(user, np.tile(hours, users) * 3600.0, lat, lon, lat.copy(), lon.copy())
+    lat: FloatArray = np.tile(np.array([0.0, 40.0]) * KM, days * users).astype(np.float64)
+    lon: FloatArray = np.asarray(HOMES[user] * KM, dtype=np.float64)
+    time_s: FloatArray = np.tile(hours * 3600, users).astype(np.float64)
+    return Sample(user, time_s, lat, lon, lat.copy(), lon.copy())
 
 
 def _attacked(sample: Sample, shift_km: FloatArray) -> AttackResult:
