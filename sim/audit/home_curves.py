@@ -33,7 +33,7 @@ class HomeCurve:
     last_days: tuple[int, ...]
     """Last day of each user."""
     needs: str = ""
-    """What is missing; empty if there are enough data."""
+    """Missing data; empty if there are enough data."""
 
     def summary(self) -> tuple[Rate, float, Rate]:
         """Return the share known on a day, this day, and the days until half of the homes are known.

@@ -65,10 +65,10 @@ def _looked_up(past: Sample, target: Sample, plane: Plane, otherwise: FloatArray
     """Return the median true position of the past rows with the same report."""
     known = np.column_stack(plane.to_m(past.lat, past.lon))
     reports = np.round(np.column_stack([past.sent_lat, past.sent_lon]), _DIGITS)
-    asked = np.round(np.column_stack([target.sent_lat, target.sent_lon]), _DIGITS)
+    new_reports = np.round(np.column_stack([target.sent_lat, target.sent_lon]), _DIGITS)
     estimates = otherwise.copy()
-    for report in np.unique(asked, axis=0):
+    for report in np.unique(new_reports, axis=0):
         same = (reports == report).all(axis=1)
         if same.any():
-            estimates[(asked == report).all(axis=1)] = np.median(known[same], axis=0)
+            estimates[(new_reports == report).all(axis=1)] = np.median(known[same], axis=0)
     return estimates

@@ -46,7 +46,7 @@ class UserAnswer:
     places: int
     share: Rate
     control_kind: str
-    """What the control attack knows: `others`, `habits` or, by chance alone, `random`."""
+    """Knowledge of the control attack: `others`, `habits` or, by chance alone, `random`."""
     control: float
     random: float
     excess: Rate
@@ -58,7 +58,7 @@ class UserAnswer:
     """Days until half of the homes are known; infinite: not reached."""
     without_protection: float = math.nan
     needs: str = ""
-    """What is missing; empty if there are enough data."""
+    """Missing data; empty if there are enough data."""
 
 
 def user_answers(
@@ -117,12 +117,12 @@ def _homes(known: KnownPlaces, curves: list[HomeCurve]) -> Iterator[UserAnswer]:
 def _places(known: KnownPlaces) -> Iterator[UserAnswer]:
     for attack in known.attacks:
         for radius in RADII_KM:
-            found = {user.number: _ranked(known.estimates(attack, user), radius) for user in known.users}
+            ranked = {user.number: _ranked(known.estimates(attack, user), radius) for user in known.users}
             for count in COUNTS:
-                yield _found(known, attack, radius, count, found)
+                yield _found(known, attack, radius, count, ranked)
 
 
-def _found(known: KnownPlaces, attack: str, radius_km: float, count: int, found: dict[int, FloatArray]) -> UserAnswer:
+def _found(known: KnownPlaces, attack: str, radius_km: float, count: int, ranked: dict[int, FloatArray]) -> UserAnswer:
     """Return the share of the most visited places that an attack finds, over users with as many places."""
     kind = control_of(attack)
     own = [user for user in known.users if len(user.top) >= count]
@@ -131,7 +131,7 @@ def _found(known: KnownPlaces, attack: str, radius_km: float, count: int, found:
         return UserAnswer(
             PLACES, attack, 1000 * radius_km, count, UNKNOWN, kind, math.nan, math.nan, UNKNOWN, 0, needs=needs
         )
-    values = np.array([found_share(user.top[:count], found[user.number][:count], radius_km) for user in own])
+    values = np.array([found_share(user.top[:count], ranked[user.number][:count], radius_km) for user in own])
     guesses = [known.control_places(user, radius_km, kind)[:count] for user in own]
     pairs = zip(own, guesses, strict=True)
     control = np.array([found_share(user.top[:count], guess, radius_km) for user, guess in pairs])

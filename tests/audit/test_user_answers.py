@@ -84,9 +84,9 @@ def test_own_past_knows_the_home_without_a_report() -> None:
 def test_places_are_found_as_often_as_estimates_are_near() -> None:
     shift = np.where(np.arange(USERS * DAYS) // DAYS < 3, 9.0, 0.0)
     answers, _ = _answers(shift)
-    found = _of(answers, PLACES, 2)
-    assert found.share.value == pytest.approx(0.5)
-    assert found.users == USERS
+    top_two = _of(answers, PLACES, 2)
+    assert top_two.share.value == pytest.approx(0.5)
+    assert top_two.users == USERS
     assert "different places" in _of(answers, PLACES, 3).needs
 
 
