@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from sim.audit.displacement import M_PER_DEGREE, SAME_PLACE_M, Sample
+from sim.audit.matching import Matching
 from sim.interfaces import BoolArray, FloatArray
 
 _ROUGHER = 2.0
@@ -40,12 +41,13 @@ def input_warnings(sample: Sample, *, timed: bool) -> Iterator[str]:
         )
 
 
-def unmatched_warning(without_report: int, without_truth: int, true_rows: int, sent_rows: int) -> str:
+def unmatched_warning(matching: Matching) -> str:
     """Return a warning if many rows of both files have no partner: their times differ; otherwise an empty string."""
-    if without_report < _UNMATCHED * true_rows or without_truth < _UNMATCHED * sent_rows:
+    true, sent = matching.without_report, matching.without_truth
+    if true < _UNMATCHED * matching.true_rows or sent < _UNMATCHED * matching.sent_rows:
         return ""
     return (
-        f"{without_report:,} of {true_rows:,} true rows and {without_truth:,} of {sent_rows:,} sent rows have no "
+        f"{true:,} of {matching.true_rows:,} true rows and {sent:,} of {matching.sent_rows:,} sent rows have no "
         "partner: their times differ. The share of dropped reports is then wrong. Write the time of the true position "
         "to both files, or use --match row."
     )

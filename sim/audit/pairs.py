@@ -13,6 +13,7 @@ import pandas as pd
 
 from sim.audit.displacement import Sample
 from sim.audit.input_warnings import input_warnings, unmatched_warning
+from sim.audit.matching import Matching
 from sim.errors import InputError, input_errors
 from sim.interfaces import BoolArray, FloatArray
 from sim.mobility.recorded.positions import SENT, Positions, has_both, read_positions
@@ -21,22 +22,6 @@ from sim.mobility.recorded.tables import numeric_order
 FEWEST_PAIRS = 30
 
 Match = Literal["time", "row"]
-
-
-@dataclass(frozen=True, slots=True)
-class Matching:
-    """Numbers of rows of a matching."""
-
-    true_rows: int
-    sent_rows: int
-    pairs: int
-    """Rows with both positions."""
-    without_report: int
-    """True rows without a sent row or sent position: the mechanism may have dropped them."""
-    without_truth: int
-    """Sent rows without a true row, which are not used."""
-    repeated: int
-    """Rows that share user and time with an earlier row of the same file; matched in their order."""
 
 
 @dataclass(frozen=True)
@@ -206,9 +191,7 @@ def _checked(matched: tuple[Sample, Matching], first: Positions) -> Pairs:
             code="columns-exchanged",
         )
     users = tuple(first.users[number] for number in numeric_order(list(first.users)))
-    unmatched = unmatched_warning(
-        matching.without_report, matching.without_truth, matching.true_rows, matching.sent_rows
-    )
+    unmatched = unmatched_warning(matching)
     warnings = (*([unmatched] if unmatched else ()), *input_warnings(sample, timed=first.timed))
     return Pairs(sample, users, first.timed, matching, warnings)
 

@@ -14,6 +14,7 @@ from sim.analysis.answers.home_exposure import Night
 from sim.audit.answers import Answer, answers
 from sim.audit.attack import AttackResult, attack
 from sim.audit.home_curves import HomeCurve
+from sim.audit.input_warnings import unmatched_warning
 from sim.audit.kernel import Kernel, empirical_kernel
 from sim.audit.pairs import Pairs
 from sim.audit.selection import MOST_COMPARED_PAIRS, Finding, identify
@@ -71,9 +72,10 @@ def _notes(pairs: Pairs, finding: Finding) -> list[str]:
     """Return the warnings about rows that were not used, and about small samples."""
     matching = pairs.matching
     notes = []
-    if matching.without_truth:
+    differ = unmatched_warning(matching)
+    if matching.without_truth and not differ:
         notes.append(f"{matching.without_truth:,} sent rows have no true row and are not used.")
-    if matching.without_report:
+    if matching.without_report and not differ:
         notes.append(
             f"{matching.without_report:,} of {matching.true_rows:,} true rows have no sent position: counted as "
             "dropped by the mechanism. If the files cover different times, that is not the mechanism."

@@ -14,8 +14,9 @@ from click.testing import CliRunner
 from sim.audit.answers import answers
 from sim.audit.attack import Moves, attack, grid_of, likelihoods
 from sim.audit.displacement import Sample
+from sim.audit.matching import Matching
 from sim.audit.page import page
-from sim.audit.pairs import Matching, Pairs
+from sim.audit.pairs import Pairs
 from sim.audit.record import as_json, audit
 from sim.audit.selection import identify
 from sim.cli import main

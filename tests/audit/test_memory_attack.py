@@ -7,7 +7,9 @@ import pytest
 
 from sim.audit.answers import answers
 from sim.audit.attack import ATTACKS, attack
-from sim.audit.memory_attack import MEMORY_ATTACK
+from sim.audit.displacement import M_PER_DEGREE, Plane, Sample
+from sim.audit.memory_attack import MEMORY_ATTACK, estimates_from_memory
+from sim.audit.offset import OffsetFit
 from sim.audit.selection import identify
 from tests.audit.mechanisms import Release, constant_offset, drifting_offset, in_turn, laplace, memoised_by_place
 from tests.audit.mechanisms import metric_grid as snapped
@@ -46,3 +48,12 @@ def test_repeated_reports_are_looked_up() -> None:
 
 def test_memoryless_mechanisms_have_no_such_attack() -> None:
     assert MEMORY_ATTACK not in _within(laplace(300), 100)
+
+
+def test_known_offset_decays_with_the_time_constant() -> None:
+    fit = OffsetFit(sd_m=100.0, drift_m=20.0, white_m=0.0, lattice=None)
+    place, time_s = np.zeros(2), np.array([0.0, fit.time_constant_h * 3600])
+    sample = Sample(np.zeros(2, dtype=np.int64), time_s, place, place, place, np.full(2, 100 / M_PER_DEGREE))
+    past, target = sample.rows(np.array([0])), sample.rows(np.array([1]))
+    estimate = estimates_from_memory(fit, past, target, Plane(0.0, 0.0), np.zeros((1, 2)))
+    assert estimate[0] == pytest.approx([100 - 100 / np.e, 0])

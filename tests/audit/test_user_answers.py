@@ -15,6 +15,7 @@ from sim.audit.attack import AttackGrid, AttackResult
 from sim.audit.displacement import M_PER_DEGREE, Sample
 from sim.audit.figures import home_figure
 from sim.audit.home_curves import HomeCurve
+from sim.audit.known_places import KnownPlaces
 from sim.audit.user_answers import HOME, LINKED, PLACES, SINGLED_OUT, UserAnswer, answer_record, user_answers
 from sim.audit.user_page import home_sentence, users_section
 from sim.interfaces import FloatArray
@@ -147,3 +148,14 @@ def test_records_are_json_and_the_figure_has_the_control() -> None:
     figure = home_figure(curves[:1], 0.25)
     assert "no report (control)" in figure
     assert "no report" not in home_figure(curves[:1], math.nan)
+
+
+def test_control_does_not_know_the_attacked_half() -> None:
+    sample = _world()
+    later = np.arange(len(sample)) % (2 * DAYS) >= DAYS
+    more = np.flatnonzero(later & (sample.lat == 0))  # a second position of each night at a new home
+    rows = np.sort(np.concatenate([np.arange(len(sample)), more, more]))
+    moved = replace(sample, lon=np.where(later & (sample.lat == 0), sample.lon + KM, sample.lon)).rows(rows)
+    known = KnownPlaces.of(_attacked(sample, np.zeros(USERS * DAYS)), moved, Night())
+    homes = np.array([user.home[0] - user.past_home[0] for user in known.users])
+    assert homes == pytest.approx(np.ones(USERS), abs=0.02)
