@@ -16,6 +16,7 @@ from scipy.spatial import cKDTree
 from sim.audit.displacement import Plane, Sample
 from sim.audit.families import FAMILIES
 from sim.audit.hypothesis import Fit
+from sim.audit.memory_attack import MEMORY_ATTACK, estimates_from_memory, has_memory
 from sim.audit.noise import NoiseFit
 from sim.audit.selection import SEED, Finding
 from sim.inference.bayes import condition, normalise
@@ -33,6 +34,9 @@ _FLOOR = 1e-6
 """Weight of a wide likelihood, so that a report between two cells is never impossible."""
 _LONGEST_GAP_S = 6 * 3600.0
 _ROWS_AT_A_TIME = 40_000
+
+FEWEST_ROWS = 10
+"""Least number of attacked reports, and of past pairs."""
 
 CONTROLS = ("no report", "random")
 ATTACKS = ("report taken literally", "sporadic, other users", "sporadic, own past", "markov, own past")
@@ -82,18 +86,24 @@ class AttackResult:
     """By attack, shape (n, 2)."""
     notes: tuple[str, ...]
 
+    @property
+    def attacks(self) -> tuple[str, ...]:
+        """Names of the attacks, without controls."""
+        return tuple(name for name in self.estimates_m if name not in CONTROLS)
+
 
 def attack(sample: Sample, finding: Finding) -> AttackResult | None:
     """Return the estimates of all attacks; None with too few pairs."""
-    past = _first_halves(sample)
+    past = first_halves(sample)
     target = sample.rows(~past & sample.sent)
-    if len(target) < 10 or past.sum() < 10:
+    if len(target) < FEWEST_ROWS or past.sum() < FEWEST_ROWS:
         return None
     grid = grid_of(sample, past)
     fit = finding.fit.memoryless()
     likelihood, group = likelihoods(fit, target, grid)
     profiles = _profiles(sample.rows(past), grid, target)
-    estimates = {name: np.empty((len(target), 2)) for name in (*CONTROLS, *ATTACKS)}
+    more = (MEMORY_ATTACK,) if has_memory(finding.fit) else ()
+    estimates = {name: np.empty((len(target), 2)) for name in (*CONTROLS, *ATTACKS, *more)}
     estimates[ATTACKS[0]] = np.column_stack(grid.plane.to_m(target.sent_lat, target.sent_lon))
     distance = grid.distance_m
     rng = stream(SEED, "audit.random_guess")
@@ -108,15 +118,20 @@ def attack(sample: Sample, finding: Finding) -> AttackResult | None:
         moves = Moves.of(known.rows(known.user == user), grid, own)
         posteriors = np.array(list(_filtered(target.rows(rows), own, moves, likelihood[group[rows]])))
         estimates[ATTACKS[3]][rows] = _places(grid, _decided(posteriors, distance))
+        if has_memory(finding.fit):
+            before = known.rows((known.user == user) & known.sent)
+            own_rows, otherwise = target.rows(rows), estimates[ATTACKS[3]][rows]
+            estimates[MEMORY_ATTACK][rows] = estimates_from_memory(finding.fit, before, own_rows, grid.plane, otherwise)
     true = np.column_stack(grid.plane.to_m(target.lat, target.lon))
     return AttackResult(grid, target, true, estimates, tuple(_notes(finding, grid)))
 
 
 def _notes(finding: Finding, grid: AttackGrid) -> Iterator[str]:
-    if finding.fit.memoryless() is not finding.fit:
+    if has_memory(finding.fit):
         yield (
-            "The mechanism has a hidden memory. The attacks treat its reports as independent draws, which "
-            "underestimates an adversary who learns the memory, such as a constant offset."
+            "The protection is overstated: the mechanism has a hidden memory, such as an offset or repeated reports. "
+            f"Only the attack '{MEMORY_ATTACK}' learns it, from true positions of the user. All others treat reports "
+            "as independent draws, while an adversary may also learn it from the reports alone, such as from roads."
         )
     if finding.n_sent < finding.n_pairs:
         yield "The attacks and their shares concern sent reports only, not the positions without a report."
@@ -129,7 +144,7 @@ def _notes(finding: Finding, grid: AttackGrid) -> Iterator[str]:
         yield "No known mechanism fits: the attacks use the best one that does not, and are therefore not optimal."
 
 
-def _first_halves(sample: Sample) -> BoolArray:
+def first_halves(sample: Sample) -> BoolArray:
     """Return the mask of the first half of the pairs of each user."""
     count = np.bincount(sample.user)
     start = np.concatenate([[0], np.cumsum(count)])[:-1]

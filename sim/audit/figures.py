@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sim.audit.answers import RADII_M, Answer
+from sim.audit.home_curves import HomeCurve
 from sim.audit.kernel import Kernel
 from sim.interfaces import FloatArray
 from sim.report.markup import Markup, joined, tag
@@ -106,6 +107,43 @@ def answers_figure(answers: Sequence[Answer]) -> Markup:
     svg = _svg("Share of reports located", wide, [*_shares(wide), *marks])
     legend = tag("div", *entries, class_="legend")
     return joined([legend, _figure("Share of reports whose estimate is near the true position", svg)])
+
+
+def home_figure(curves: Sequence[HomeCurve], control: float) -> Markup:
+    """Return the share of users whose home is known, by day, with 95 % bands and the control attack."""
+    wide = 720.0
+    last = max(max(one.last_days) for one in curves)
+    marks: list[Markup] = []
+    for number, one in enumerate(curves):
+        colour = f"var(--series-{number})"
+        days = np.clip(np.concatenate([[0.0], one.curve.times, [max(one.last_days)]]), 0, last)
+        alive, low, high = (
+            np.concatenate([[1.0], part, part[-1:]]) for part in (one.curve.survival, one.curve.low, one.curve.high)
+        )
+        x = _LEFT + np.repeat(days, 2)[1:] / last * (wide - _LEFT - _RIGHT)
+        known, most, least = (np.repeat(1 - part, 2)[:-1] for part in (alive, low, high))
+        band = [*_points(x, most), *_points(x[::-1], least[::-1])]
+        marks.append(tag("polygon", points=" ".join(band), fill=colour, fill_opacity=0.14))
+        dash = None if number == 0 else "6 4"
+        line = {"fill": "none", "stroke": colour, "stroke_width": 2.5, "stroke_dasharray": dash}
+        marks.append(tag("polyline", points=" ".join(_points(x, known)), **line))
+    names = [tag("span", tag("b", "— ", style=f"color: var(--series-{i})"), one.attack) for i, one in enumerate(curves)]
+    if not math.isnan(control):
+        marks.append(_line(_LEFT, _y(control), wide - _RIGHT, _y(control), "var(--soft)", 2))
+        names.append(tag("span", tag("b", "— ", style="color: var(--soft)"), "no report (control)"))
+    step = max(1, math.ceil(last / 8))
+    for day in range(0, last + 1, step):
+        at = _LEFT + day / last * (wide - _LEFT - _RIGHT)
+        marks.append(_text(at, _HEIGHT - _BOTTOM + 16, f"{day}", "middle"))
+    marks.append(_text(_LEFT + (wide - _LEFT - _RIGHT) / 2, _HEIGHT - 4, "days of attacked reports", "middle"))
+    svg = _svg("Homes known over days", wide, [*_shares(wide), *marks])
+    note = "95 % bands over users; users are censored at their last day."
+    legend = tag("div", *names, class_="legend")
+    return joined([legend, _figure("Share of users whose home is known within 564 m (1,850 ft)", svg, note)])
+
+
+def _points(x: FloatArray, share: FloatArray) -> list[str]:
+    return [f"{a:.1f},{_y(b):.1f}" for a, b in zip(x.tolist(), share.tolist(), strict=True)]
 
 
 def _rounded_up(value: float) -> float:

@@ -17,6 +17,9 @@ _SHARE = 0.995
 _LEAST_STEP = 30.0
 """Least step in units of the tolerance: below, random values fit."""
 _FLOAT_TOLERANCE = 2e-9
+_LEAST_FIXED = 0.1
+"""Least share of the reports at a place that may be sent for all others."""
+_FAR_STEPS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +111,28 @@ def _square(a: Axis, b: Axis) -> bool:
 
 def _with_shifts(lattice: Lattice, sample: Sample) -> Lattice:
     """Return the lattice with the cells placed where the true positions are relative to the reports, in steps."""
+    sample = _without_fixed_place(lattice, sample)
     west, east, south, north = lattice.box(sample)
     lat = _shift((south + north) / 2 / (north - south))
     return Lattice(lattice.lat, lattice.lon, lattice.metric, lat, _shift((west + east) / 2 / (east - west)))
+
+
+def _without_fixed_place(lattice: Lattice, sample: Sample) -> Sample:
+    """Return the rows without the most frequent report if most of its true positions are far from it.
+
+    Such a place says nothing about the cells, but would determine the median displacement.
+    """
+    _, report, counts = np.unique(
+        np.column_stack(lattice.sent_cell(sample.sent_lat, sample.sent_lon)),
+        axis=0,
+        return_inverse=True,
+        return_counts=True,
+    )
+    at_place = report.reshape(-1) == counts.argmax()
+    width, height = lattice.size_m(sample.sent_lat)
+    steps = np.hypot(sample.dx_m / width, sample.dy_m / height)
+    fixed = _LEAST_FIXED * len(sample) <= at_place.sum() < len(sample) and np.median(steps[at_place]) > _FAR_STEPS
+    return sample.rows(~at_place) if fixed else sample
 
 
 def _shift(displacement: FloatArray) -> float:

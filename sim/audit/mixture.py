@@ -223,5 +223,8 @@ def _reveal(own: BoolArray, log_other: FloatArray) -> float:
 
 
 def _mixture(other: Fit, own: BoolArray, log_other: FloatArray, lattice: Lattice | None) -> MixtureFit:
-    total = Estimate("reveal_probability", float(own.mean()), *share_interval(int(own.sum()), own.size))
-    return MixtureFit(other, _reveal(own, log_other), total, lattice)
+    # At a fixed place both parts send the same report, so that these rows say nothing about the coin.
+    certain = own & (log_other > math.log(0.5)) if isinstance(other, FixedPlaceFit) else np.zeros_like(own)
+    count, total = int((own & ~certain).sum()), int((~certain).sum())
+    estimate = Estimate("reveal_probability", count / max(total, 1), *share_interval(count, total))
+    return MixtureFit(other, _reveal(own, log_other), estimate, lattice)

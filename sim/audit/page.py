@@ -9,13 +9,16 @@ from importlib.metadata import version
 import numpy as np
 
 from sim.audit.answers import RADII_M, Answer
+from sim.audit.attack import FEWEST_ROWS
 from sim.audit.figures import answers_figure, distance_figure, kernel_figure
 from sim.audit.hypothesis import Estimate
 from sim.audit.record import Audit
 from sim.audit.selection import SEED
+from sim.audit.tables import table
+from sim.audit.user_page import home_sentence, users_section
 from sim.audit.wording import conclusion, grid_in_words, interval, kind_in_words, number, parameter_in_words
 from sim.interfaces import FloatArray
-from sim.report.markup import Markup, bulleted, escaped, joined, tag
+from sim.report.markup import Markup, bulleted, joined, tag
 from sim.report.page import assets, policy
 from sim.rng import stream
 
@@ -23,6 +26,7 @@ _MOST_ZONES = 40
 _SECTIONS = {
     "result": "Result",
     "attack": "Attack",
+    "users": "Users",
     "mechanism": "Mechanism",
     "kernel": "Displacements",
     "rows": "Rows",
@@ -73,6 +77,7 @@ def _sections(result: Audit) -> Iterator[Markup]:
             ]
         ),
         "attack": _attack(result),
+        "users": _users(result),
         "mechanism": _mechanism(result),
         "kernel": _kernel(result),
         "rows": _rows(result),
@@ -98,6 +103,8 @@ def _answer_lines(result: Audit) -> Iterator[Markup]:
         f"The strongest attack ({best.attack}) locates {_share(best)} of the reports within 564 m; without any "
         f"report it is {_share(control)}.",
     )
+    if sentence := home_sentence(result.user_answers):
+        yield tag("p", sentence)
 
 
 def _share(answer: Answer) -> str:
@@ -108,7 +115,7 @@ def _share(answer: Answer) -> str:
 
 def _attack(result: Audit) -> Markup:
     if result.attacked is None:
-        return tag("p", "Too few pairs for an attack.", class_="none")
+        return tag("p", _too_few(), class_="none")
     heads = ["attack", *(f"within {radius:,.0f} m" for radius in RADII_M), "mean error"]
     rows = []
     for name in dict.fromkeys(one.attack for one in result.answers):
@@ -119,9 +126,22 @@ def _attack(result: Audit) -> Markup:
     note = (
         f"The second half of each user's pairs is attacked ({len(result.attacked.sample):,} reports); the first half "
         f"is the past that the adversary knows. Cells of the attack: {grid.cell_m:,.0f} m. Intervals: 95 %, over "
-        "users; none for fewer than five users. Controls use no report."
+        "users; by Wilson's score, which is wide, for fewer than five users. Controls use no report."
     )
-    return joined([answers_figure(result.answers), _table(heads, rows), tag("p", note, class_="note")])
+    return joined([answers_figure(result.answers), table(heads, rows), tag("p", note, class_="note")])
+
+
+def _users(result: Audit) -> Markup:
+    if result.attacked is None:
+        return tag("p", _too_few(), class_="none")
+    return users_section(result.user_answers, result.home_curves, result.night)
+
+
+def _too_few() -> str:
+    return (
+        f"Not enough data: an attack needs {FEWEST_ROWS} pairs in the first halves of the users, and {FEWEST_ROWS} "
+        "reports in the second halves."
+    )
 
 
 def _error(answer: Answer) -> str:
@@ -147,7 +167,7 @@ def _mechanism(result: Audit) -> Markup:
         for one in finding.candidates
     ]
     heads = ["hypothesis", "log-likelihood of a held-out report", "difference to the best"]
-    parts += [tag("h3", "Compared hypotheses"), _table(heads, candidates)]
+    parts += [tag("h3", "Compared hypotheses"), table(heads, candidates)]
     if finding.checks:
         checks = [
             [
@@ -158,7 +178,7 @@ def _mechanism(result: Audit) -> Markup:
             ]
             for one in finding.checks
         ]
-        parts += [tag("h3", "Tests of the best hypothesis"), _table(["test", "statistic", "p-value", "result"], checks)]
+        parts += [tag("h3", "Tests of the best hypothesis"), table(["test", "statistic", "p-value", "result"], checks)]
     zones = finding.presence.zones or getattr(getattr(finding.fit, "presence", None), "zones", ())
     if zones:
         rows = [
@@ -170,13 +190,13 @@ def _mechanism(result: Audit) -> Markup:
             for zone in zones[:_MOST_ZONES]
         ]
         more = f" (first {_MOST_ZONES} of {len(zones)})" if len(zones) > _MOST_ZONES else ""
-        parts += [tag("h3", f"Zones{more}"), _table(["user", "centre", "radius"], rows)]
+        parts += [tag("h3", f"Zones{more}"), table(["user", "centre", "radius"], rows)]
     return joined(parts)
 
 
 def _estimates(estimates: Sequence[Estimate]) -> Markup:
     rows = [[parameter_in_words(one.name), number(one.value, one.unit), interval(one)] for one in estimates]
-    return _table(["parameter", "estimate", "95 % interval"], rows)
+    return table(["parameter", "estimate", "95 % interval"], rows)
 
 
 def _kernel(result: Audit) -> Markup:
@@ -191,7 +211,7 @@ def _kernel(result: Audit) -> Markup:
         [
             kernel_figure(result.kernel),
             distance_figure(kept.distance_m, fitted),
-            _table(["share of the reports", "within"], quantiles),
+            table(["share of the reports", "within"], quantiles),
         ]
     )
 
@@ -210,9 +230,3 @@ def _rows(result: Audit) -> Markup:
         "lppm-sim": version("lppm-sim"),
     }
     return tag("dl", *(part for name, value in facts.items() for part in (tag("dt", name), tag("dd", value))))
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
-    head = tag("thead", tag("tr", *(tag("th", escaped(name), scope="col") for name in heads)))
-    lines = [tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])) for row in rows]
-    return tag("div", tag("table", head, tag("tbody", *lines)), class_="wide")

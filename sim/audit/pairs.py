@@ -12,6 +12,8 @@ import numpy as np
 import pandas as pd
 
 from sim.audit.displacement import Sample
+from sim.audit.input_warnings import input_warnings, unmatched_warning
+from sim.audit.matching import Matching
 from sim.errors import InputError, input_errors
 from sim.interfaces import BoolArray, FloatArray
 from sim.mobility.recorded.positions import SENT, Positions, has_both, read_positions
@@ -22,22 +24,6 @@ FEWEST_PAIRS = 30
 Match = Literal["time", "row"]
 
 
-@dataclass(frozen=True, slots=True)
-class Matching:
-    """Numbers of rows of a matching."""
-
-    true_rows: int
-    sent_rows: int
-    pairs: int
-    """Rows with both positions."""
-    without_report: int
-    """True rows without a sent row or sent position: the mechanism may have dropped them."""
-    without_truth: int
-    """Sent rows without a true row, which are not used."""
-    repeated: int
-    """Rows that share user and time with an earlier row of the same file; matched in their order."""
-
-
 @dataclass(frozen=True)
 class Pairs:
     """Matched rows."""
@@ -46,6 +32,8 @@ class Pairs:
     users: tuple[str, ...]
     timed: bool
     matching: Matching
+    warnings: tuple[str, ...] = ()
+    """Signs of exchanged files or wrong rows."""
 
 
 def read_pairs(
@@ -89,11 +77,17 @@ def _of_one_file(path: Path, columns: dict[str, str]) -> Pairs:
 
 
 def _by_row(first: Positions, second: Positions) -> tuple[Sample, Matching]:
-    """Pair rows by their number; additional rows of one file are counted."""
-    count = min(first.lat.size, second.lat.size)
+    """Pair rows by their number, which must be the same in both."""
+    count = first.lat.size
+    if second.lat.size != count:
+        raise InputError(
+            f"--match row: TRUE has {count:,} rows and SENT {second.lat.size:,}, expected the same number; leave the "
+            "sent position empty where nothing was sent, or match by time",
+            code="pairs-do-not-match",
+        )
     names = (
-        np.array(first.users, dtype=object)[first.user[:count]],
-        np.array(second.users, dtype=object)[second.user[:count]],
+        np.array(first.users, dtype=object)[first.user],
+        np.array(second.users, dtype=object)[second.user],
     )
     if wrong := int((names[0] != names[1]).sum()):
         row = int(np.flatnonzero(names[0] != names[1])[0])
@@ -102,16 +96,8 @@ def _by_row(first: Positions, second: Positions) -> tuple[Sample, Matching]:
             f"{names[0][row]!r} and {names[1][row]!r}",
             code="pairs-do-not-match",
         )
-    lat, lon = (np.full(first.lat.size, np.nan) for _ in range(2))
-    lat[:count], lon[:count] = second.lat[:count], second.lon[:count]
-    return _sorted(first, lat, lon), Matching(
-        first.lat.size,
-        second.lat.size,
-        int(np.isfinite(lat).sum()),
-        int((~np.isfinite(lat)).sum()),
-        second.lat.size - count,
-        0,
-    )
+    known = int(np.isfinite(second.lat).sum())
+    return _sorted(first, second.lat, second.lon), Matching(count, count, known, count - known, 0, 0)
 
 
 def _by_time(first: Positions, second: Positions) -> tuple[Sample, Matching]:
@@ -149,8 +135,20 @@ def _no_match(first: Positions, second: Positions) -> str:
     kind = "times" if first.timed else "orders"
     return (
         f"no row of TRUE and SENT has the same user and {kind[:-1]}: {kind} are {spans[0]} in TRUE and {spans[1]} in "
-        "SENT; write the time of the true position to both files, or use --match row"
+        f"SENT{_delay(first, second)}; write the time of the true position to both files, or use --match row"
     )
+
+
+def _delay(first: Positions, second: Positions) -> str:
+    """Return the usual difference of a sent time from the nearest true time."""
+    if not first.timed:
+        return ""
+    true = np.sort(first.when)
+    after = np.searchsorted(true, second.when).clip(1, max(true.size - 1, 1)).clip(max=true.size - 1)
+    before = np.maximum(after - 1, 0)
+    choices = np.array([second.when - true[before], second.when - true[after]])
+    nearest = choices[np.abs(choices).argmin(axis=0), np.arange(second.when.size)]
+    return f", usually {float(np.median(nearest)):+g} s from the nearest true time"
 
 
 def _shown(users: tuple[str, ...]) -> str:
@@ -193,7 +191,9 @@ def _checked(matched: tuple[Sample, Matching], first: Positions) -> Pairs:
             code="columns-exchanged",
         )
     users = tuple(first.users[number] for number in numeric_order(list(first.users)))
-    return Pairs(sample, users, first.timed, matching)
+    unmatched = unmatched_warning(matching)
+    warnings = (*([unmatched] if unmatched else ()), *input_warnings(sample, timed=first.timed))
+    return Pairs(sample, users, first.timed, matching, warnings)
 
 
 def _exchanged(sample: Sample, sent: BoolArray) -> bool:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
+from sim.analysis.answers.home_exposure import Night
 from sim.audit.answers import Answer, answers
 from sim.audit.attack import AttackResult, attack
+from sim.audit.home_curves import HomeCurve
+from sim.audit.input_warnings import unmatched_warning
 from sim.audit.kernel import Kernel, empirical_kernel
 from sim.audit.pairs import Pairs
 from sim.audit.selection import MOST_COMPARED_PAIRS, Finding, identify
+from sim.audit.user_answers import UserAnswer, answer_record, curve_record, user_answers
 from sim.audit.wording import conclusion, grid_in_words, kind_in_words
 
 SCHEMA_VERSION = 1
+_MOST_HOURS_OFF = 2.5
 FEW_PAIRS = 300
 """Number of pairs below which the page warns that little is known."""
 
@@ -33,25 +38,44 @@ class Audit:
     kernel: Kernel
     attacked: AttackResult | None
     answers: tuple[Answer, ...]
+    user_answers: tuple[UserAnswer, ...]
+    home_curves: tuple[HomeCurve, ...]
+    night: Night
     notes: tuple[str, ...]
 
 
-def audit(pairs: Pairs, names: Sequence[str]) -> Audit:
-    """Identify the mechanism of some pairs and attack it."""
+def audit(pairs: Pairs, names: Sequence[str], *, night: Night = Night()) -> Audit:  # noqa: B008
+    """Identify the mechanism of some pairs and attack it; homes are where users are at night."""
     finding = identify(pairs.sample)
     attacked = attack(pairs.sample, finding)
     answered = () if attacked is None else tuple(answers(attacked))
-    notes = (*_notes(pairs, finding), *(() if attacked is None else attacked.notes))
-    return Audit(tuple(names), pairs, finding, empirical_kernel(pairs.sample), attacked, answered, notes)
+    users, curves = (
+        ([], []) if attacked is None else user_answers(attacked, pairs.sample, timed=pairs.timed, night=night)
+    )
+    attack_notes = () if attacked is None else attacked.notes
+    notes = (*attack_notes, *pairs.warnings, *_notes(pairs, finding), *_night_notes(pairs, night))
+    kernel = empirical_kernel(pairs.sample)
+    return Audit(tuple(names), pairs, finding, kernel, attacked, answered, tuple(users), tuple(curves), night, notes)
+
+
+def _night_notes(pairs: Pairs, night: Night) -> Iterator[str]:
+    """Warn if the longitude suggests another local time than the nights assume."""
+    hours = round(float(np.median(pairs.sample.lon)) / 15)
+    if pairs.timed and abs(hours - night.utc_offset_h) > _MOST_HOURS_OFF:
+        yield (
+            f"Nights, and with them homes, assume that local time is UTC{night.utc_offset_h:+g}, while the longitude "
+            f"suggests about UTC{hours:+d}: if the times are UTC, use --utc-offset {hours}."
+        )
 
 
 def _notes(pairs: Pairs, finding: Finding) -> list[str]:
     """Return the warnings about rows that were not used, and about small samples."""
     matching = pairs.matching
     notes = []
-    if matching.without_truth:
+    differ = unmatched_warning(matching)
+    if matching.without_truth and not differ:
         notes.append(f"{matching.without_truth:,} sent rows have no true row and are not used.")
-    if matching.without_report:
+    if matching.without_report and not differ:
         notes.append(
             f"{matching.without_report:,} of {matching.true_rows:,} true rows have no sent position: counted as "
             "dropped by the mechanism. If the files cover different times, that is not the mechanism."
@@ -122,6 +146,9 @@ def as_json(result: Audit) -> dict[str, Any]:
         if result.attacked is None
         else {"cell_m": result.attacked.grid.cell_m, "reports": len(result.attacked.sample)},
         "answers": [asdict(one) for one in result.answers],
+        "night": asdict(result.night),
+        "user_answers": [answer_record(one) for one in result.user_answers],
+        "homes_known": [curve_record(one) for one in result.home_curves if not one.needs],
         "notes": list(result.notes),
     }
     return _finite(content)  # type: ignore[no-any-return]

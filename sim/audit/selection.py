@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from scipy.spatial import cKDTree
 from scipy.stats import ks_2samp, kstest
 
 from sim.audit.deterministic import fit_identity, fit_regions, fit_snapping
@@ -17,7 +18,7 @@ from sim.audit.grid_exponential import GridExponentialFit, fit_grid_exponential
 from sim.audit.hypothesis import Estimate, Fit
 from sim.audit.lattice import Lattice, find_lattice
 from sim.audit.memory import fit_memory
-from sim.audit.mixture import fit_fixed_place, fit_hiding, fit_noise_mixture, own_place
+from sim.audit.mixture import MixtureFit, fit_fixed_place, fit_hiding, fit_noise_mixture, own_place
 from sim.audit.noise import NoiseFit, fit_noise
 from sim.audit.offset import LEAST_WHITE_M, OffsetFit, fit_offset
 from sim.audit.zone import Presence, fit_moved_zone, fit_presence
@@ -35,6 +36,7 @@ _COARSE = 0.02
 _REJECTED_P = 1e-4
 _REJECTED_Z = 5.0
 _SIMULATIONS = 20
+_SAME_DEGREES = 1e-7
 _TIE_NATS = 3.0
 _FAR_NATS = 60.0
 """Difference of the information criterion above which a hypothesis is not cross-validated."""
@@ -296,7 +298,13 @@ def _checks(fit: Fit, sample: Sample) -> list[Check]:
         p_value = float(normal.pvalue)
         results.append(Check("innovations", float(normal.statistic), p_value, p_value < _REJECTED_P))
     exact = isinstance(fit, OffsetFit) and fit.white_m <= 2 * LEAST_WHITE_M
-    for name, statistic in (("likelihood", lambda s: float(fit.log_mass(s).mean())), ("correlation", _correlation)):
+    statistics: list[tuple[str, Callable[[Sample], float]]] = [
+        ("likelihood", lambda s: float(fit.log_mass(s).mean())),
+        ("correlation", _correlation),
+    ]
+    if isinstance(fit, MixtureFit):
+        statistics.append(("repetition at near places", partial(_moved_alike, fit.lattice)))
+    for name, statistic in statistics:
         values = np.array([statistic(one) for one in drawn])
         z = float((statistic(sample) - values.mean()) / max(values.std(ddof=1), 1e-12))
         far = z < -limit if exact and name == "likelihood" else abs(z) > limit  # less noise than the assumed rounding
@@ -319,6 +327,19 @@ def _distance(sample: Sample) -> FloatArray:
 
 def _direction(sample: Sample) -> FloatArray:
     return np.arctan2(sample.dy_m, sample.dx_m)[sample.distance_m > 1.0]
+
+
+def _moved_alike(lattice: Lattice | None, sample: Sample) -> float:
+    """Return the share of the rows with another than the true place whose nearest other position has the same report.
+
+    It is large if the report is a function of the place rather than drawn.
+    """
+    xy = np.column_stack(sample.true_xy_m)
+    moved = ~own_place(sample, lattice)
+    near = np.asarray(cKDTree(xy).query(xy[moved], k=2)[1])
+    rows = np.where(near[:, 0] == np.flatnonzero(moved), near[:, 1], near[:, 0])
+    sent = np.column_stack([sample.sent_lat, sample.sent_lon])
+    return float((np.abs(sent[rows] - sent[moved]).max(axis=1) < _SAME_DEGREES).mean()) if moved.any() else 0.0
 
 
 def _correlation(sample: Sample) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -15,6 +16,8 @@ from sim.interfaces import BoolArray, FloatArray, Generator
 _LEAST_ROWS = 3
 _MOST_EXCEPTIONS = 0.05
 _CENTRED = 0.9
+_REACHES = (0.25, 0.5, 0.75, 1.0)
+"""Largest distance of a random centre from the most visited place, as shares of the radius."""
 _NO_RADIUS = 1e-4
 _SAME_VISIT_M = 30.0
 _CENTRE_ERROR_M = 10.0
@@ -85,14 +88,18 @@ def _outside(sample: Sample, altered: BoolArray, zones: list[Zone]) -> int:
     return int((altered & ~np.isin(sample.user, [zone.user for zone in zones])).sum())
 
 
+def _most_visited(points: FloatArray) -> FloatArray:
+    """Return the place with the most positions."""
+    near: Any = cKDTree(points).query_ball_point(points, _SAME_VISIT_M)
+    return np.asarray(np.median(points[max(near, key=len)], axis=0))
+
+
 def _centred_bounds(sample: Sample, altered: BoolArray, user: int) -> tuple[float, float]:
     """Return the least and the greatest radius of a circle around the altered place that a user visits most."""
     own = sample.user == user
     x, y = sample.true_xy_m
     points, inside = np.column_stack([x[own], y[own]]), altered[own]
-    tree = cKDTree(points[inside])
-    near = tree.query_ball_point(points[inside], _SAME_VISIT_M)
-    centre = np.median(points[inside][max(near, key=len)], axis=0)
+    centre = _most_visited(points[inside])
     away = np.hypot(*(points - centre).T)
     return float(away[inside].max()), float(away[~inside].min())
 
@@ -100,18 +107,18 @@ def _centred_bounds(sample: Sample, altered: BoolArray, user: int) -> tuple[floa
 def _common_radius(sample: Sample, altered: BoolArray, zones: list[Zone], covered: list[FloatArray]) -> Estimate:
     """Return the radius that all users have in common.
 
-    Two hypotheses have equal prior weight: the centres are the places that users visit most, up to exceptions, or they
-    are uniform in the circles around these. Some users fit no radius. `covered` has for each user and radius the share
-    of feasible centres.
+    The hypotheses have equal prior weight: the centres are the places that users visit most, up to exceptions, or they
+    are uniform within one of the shares `_REACHES` of the radius around these. Some users fit no radius. `covered` has
+    for each user the share of feasible centres by reach and radius.
     """
-    log_centred, log_random = np.zeros(_RADII_M.size), np.zeros(_RADII_M.size)
+    log_centred, log_random = np.zeros(_RADII_M.size), np.zeros((len(_REACHES), _RADII_M.size))
     for zone, share in zip(zones, covered, strict=True):
         low, high = _centred_bounds(sample, altered, zone.user)
         fits = (low - _CENTRE_ERROR_M <= _RADII_M) & (high + _CENTRE_ERROR_M > _RADII_M)
         anywhere = np.minimum(share, 1.0) + _NO_RADIUS
-        log_centred += np.log(_CENTRED * fits + (1 - _CENTRED) * anywhere)
+        log_centred += np.log(_CENTRED * fits + (1 - _CENTRED) * anywhere[-1])
         log_random += np.log(anywhere)
-    log_all = np.logaddexp(log_centred, log_random)
+    log_all = np.logaddexp(log_centred, np.logaddexp.reduce(log_random) - math.log(len(_REACHES)))
     weights = np.exp(log_all - log_all.max())
     low, middle, high = _quantiles(weights / weights.sum())
     return Estimate("radius_m", middle, low, high, "m")
@@ -153,14 +160,25 @@ def _zone(sample: Sample, altered: BoolArray, user: int) -> tuple[Zone, FloatArr
     if wrong > max(1, 0.2 * inside.sum()):
         return None
     fits = (least[:, None] <= _RADII_M) & (most[:, None] > _RADII_M)
-    share = fits.sum(axis=0) * _area_of_cell(centres) / (np.pi * _RADII_M**2)
-    if not share.sum() > 0:
+    away = np.hypot(*(centres - _most_visited(points[inside])).T)
+    share = np.array([_feasible(fits, away, reach) for reach in _REACHES]) * _area_of_cell(centres)
+    if not share[-1].sum() > 0:
         return None
-    posterior = share / share.sum()
+    posterior = share[-1] / share[-1].sum()
     weights = (fits * (posterior / np.maximum(fits.sum(axis=0), 1))).sum(axis=1)
     lat, lon = plane.to_degrees(*(np.array(value) for value in weights @ centres / weights.sum()))
     low, radius, high = _quantiles(posterior)
     return Zone(user, float(lat), float(lon), radius, low, high, wrong), share
+
+
+def _feasible(fits: BoolArray, away_m: FloatArray, reach: float) -> FloatArray:
+    """Return the number of feasible centres within `reach` radii of a place, per area, for each radius.
+
+    `away_m` has the distance of each centre from the place; `fits` [centre, radius] says which are feasible.
+    """
+    near = np.searchsorted(_RADII_M, away_m / reach)
+    within = np.arange(_RADII_M.size) >= near[:, None]
+    return np.asarray((fits & within).sum(axis=0) / (np.pi * (reach * _RADII_M) ** 2))
 
 
 def _area_of_cell(centres: FloatArray) -> float:

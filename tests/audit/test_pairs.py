@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from sim.audit.input_warnings import input_warnings
 from sim.audit.pairs import read_pairs
 from sim.errors import InputError
+from tests.audit.mechanisms import Release, decimals, laplace, zone
+from tests.audit.movement import people
 from tests.support import raises_code
 
 N = 40
@@ -121,6 +125,9 @@ def test_rows_match_by_number(tmp_path: Path) -> None:
         (_frame(), _frame().head(20), "time", "too-few-pairs"),
         (_frame(), _frame().assign(user="x"), "time", "pairs-do-not-match"),
         (_frame(), _frame().assign(user="x"), "row", "pairs-do-not-match"),
+        (_frame(), _frame().head(35), "row", "pairs-do-not-match"),
+        (_frame(), pd.concat([_frame(), _frame().tail(1)]), "row", "pairs-do-not-match"),
+        (_frame(), _frame().assign(lon=lambda f: f["lon"] - 200), "time", "invalid-row"),
         (_frame(), _frame().rename(columns={"time": "order"}), "time", "times-differ"),
         (_frame().drop(columns="lat"), _frame(), "time", "no-such-column"),
         (_frame().assign(lat=95.0), _frame(), "time", "invalid-row"),
@@ -159,3 +166,54 @@ def test_bad_files_have_a_code(tmp_path: Path, name: str, text: str, code: str) 
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with raises_code(InputError, "file-error"):
         read_pairs(tmp_path / "none.csv")
+
+
+def test_a_constant_delay_is_stated(tmp_path: Path) -> None:
+    true = _csv(tmp_path / "true.csv", _frame())
+    sent = _csv(tmp_path / "sent.csv", _frame().assign(time=lambda frame: frame["time"] + 7))
+    with raises_code(InputError, "pairs-do-not-match") as raised:
+        read_pairs(true, sent)
+    assert ", usually +7 s from the nearest true time" in str(raised.value)
+
+
+def _warnings(tmp_path: Path, true: pd.DataFrame, sent: pd.DataFrame) -> str:
+    return " ".join(read_pairs(_csv(tmp_path / "true.csv", true), _csv(tmp_path / "sent.csv", sent)).warnings)
+
+
+def _noisy(metres: float) -> pd.DataFrame:
+    noise = np.random.default_rng(1).normal(0, metres / 111_195, (2, N))
+    return _frame().assign(lat=lambda f: f["lat"] + noise[0], lon=lambda f: f["lon"] + noise[1])
+
+
+@pytest.mark.parametrize("sent", [_noisy(300), _noisy(300).round(2), _frame(1e-3), _frame().round(2)])
+def test_exchanged_files_are_recognised_by_noise_or_few_places(tmp_path: Path, sent: pd.DataFrame) -> None:
+    symmetric = len(sent) == len(_frame()) and np.allclose(sent["lat"] - _frame()["lat"], 1e-3)
+    assert "exchanged" not in _warnings(tmp_path, _frame(), sent)
+    assert ("exchanged" in _warnings(tmp_path, sent, _frame())) is not symmetric
+
+
+def test_placeholders_and_far_positions_are_counted(tmp_path: Path) -> None:
+    zero = _frame().assign(
+        lat=lambda f: f["lat"].where(f.index > 2, 0.0), lon=lambda f: f["lon"].where(f.index > 2, 0.0)
+    )
+    assert "3 sent positions are 0, 0" in _warnings(tmp_path, _frame(), zero)
+    assert "3 true positions are 0, 0" in _warnings(tmp_path, zero, _frame())
+    far = _frame().assign(lon=lambda f: f["lon"].where(f.index > 4, -90.0))
+    assert "5 sent positions are more than 1,000 km" in _warnings(tmp_path, _frame(), far)
+    assert _warnings(tmp_path, _frame(), _frame()) == ""
+
+
+def test_times_that_differ_on_both_sides_are_no_dropping(tmp_path: Path) -> None:
+    late = _frame().assign(time=lambda f: f["time"].where(f.index < 31, f["time"] + 7))
+    assert "9 of 40 true rows and 9 of 40 sent rows have no partner" in _warnings(tmp_path, _frame(), late)
+    assert _warnings(tmp_path, _frame(), _frame().head(31)) == ""
+
+
+@pytest.mark.parametrize(("release", "seen"), [(laplace(200), True), (decimals(2), True), (zone(800), False)])
+def test_only_exchanged_files_are_called_so(release: Release, seen: bool) -> None:
+    rng = np.random.default_rng(2)
+    sample = release(people(rng, users=5, pairs=300), rng)
+    kept = sample.rows(sample.sent)
+    swapped = replace(kept, lat=kept.sent_lat, lon=kept.sent_lon, sent_lat=kept.lat, sent_lon=kept.lon)
+    assert not list(input_warnings(sample, timed=True))
+    assert bool(list(input_warnings(swapped, timed=True))) is seen

@@ -61,6 +61,15 @@ def test_cabs_are_audited() -> None:
     assert result.close
 
 
+@pytest.mark.parametrize(("name", "number"), [("design coin", 8), ("design cloaking", 16)])
+def test_designs_that_were_confused_are_recovered(name: str, number: int) -> None:
+    result = trial(name, number)
+    assert result is not None
+    assert result.recovered, result
+    assert result.close, result
+    assert result.covered, result
+
+
 def test_table_counts_failures() -> None:
     trials = [
         Trial("3 decimals", "people", 0, "snapping", True, 1e-3, 1e-3, True),

@@ -93,6 +93,11 @@ class SurvivalCurve:
         value, low, high = (self._first_below(curve, 1 - share) for curve in (self.survival, self.low, self.high))
         return Rate(value, low, high)
 
+    def mean_until(self, last: float) -> float:
+        """Return the mean time without the event until a last time: the area under the curve."""
+        times = np.append(np.minimum(self.times, last), last)
+        return float(times[0] + self.survival @ np.diff(times))
+
     def _first_below(self, curve: FloatArray, level: float) -> float:
         # Limits without an event so far are bounds on what was not seen, and not times of events.
         below = np.flatnonzero((curve <= level + _TIE) & (np.cumsum(self.events) > 0))

@@ -168,14 +168,8 @@ def _curves(collected: Collected) -> Iterator[tuple[Series, float, Rule, Surviva
         for radius in collected.questions.radii_km:
             curves = {rule: kaplan_meier(collected.events[series, radius, rule]) for rule in RULES}
             last = max(curve.times[-1] for curve in curves.values())
-            rule = min(RULES, key=lambda rule: _days_unknown(curves[rule], last))
+            rule = min(RULES, key=lambda rule: curves[rule].mean_until(last))
             yield series, radius, rule, curves[rule]
-
-
-def _days_unknown(curve: SurvivalCurve, last_day: float) -> float:
-    """Return the mean number of days until `last_day` on which a home is not known: the area under the curve."""
-    times = np.append(np.minimum(curve.times, last_day), last_day)
-    return float(times[0] + curve.survival @ np.diff(times))
 
 
 def _of_reports(collected: Collected) -> Iterator[Row]:

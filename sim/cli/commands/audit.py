@@ -27,8 +27,34 @@ from sim.escaping import visible
 @click.option(
     "--columns", multiple=True, metavar="NAME=COLUMN", help="Name of the column of user, time, lat, lon, sent_lat, ..."
 )
+@click.option(
+    "--night",
+    type=(click.FloatRange(0, 24), click.FloatRange(0, 24)),
+    default=(22.0, 6.0),
+    show_default=True,
+    metavar="FROM UNTIL",
+    help="Hours of the day at which users are at home.",
+)
+@click.option(
+    "--utc-offset",
+    "utc_offset_h",
+    type=click.FloatRange(-14, 14),
+    default=0.0,
+    show_default=True,
+    metavar="HOURS",
+    help="Local time minus the time in the files.",
+)
 @click.option("--overwrite", is_flag=True, help="Replace existing files.")
-def audit(true: Path, sent: Path | None, out: Path, match: Any, columns: tuple[str, ...], overwrite: bool) -> None:
+def audit(
+    true: Path,
+    sent: Path | None,
+    out: Path,
+    match: Any,
+    columns: tuple[str, ...],
+    night: tuple[float, float],
+    utc_offset_h: float,
+    overwrite: bool,
+) -> None:
     """Identify the mechanism between the positions of TRUE and SENT, and attack it.
 
     Both are traces of the same users: CSV, Parquet, GPX or GeoJSON. With TRUE alone, the file has the sent positions in
@@ -36,9 +62,11 @@ def audit(true: Path, sent: Path | None, out: Path, match: Any, columns: tuple[s
     """
     import json
 
+    from sim.analysis.answers.home_exposure import Night
     from sim.audit.page import page
     from sim.audit.pairs import read_pairs
     from sim.audit.record import as_json, audit
+    from sim.audit.user_page import home_sentence
     from sim.audit.wording import conclusion, interval, number, parameter_in_words
     from sim.errors import InputError, input_errors
     from sim.storage.atomic import atomic_file
@@ -50,10 +78,13 @@ def audit(true: Path, sent: Path | None, out: Path, match: Any, columns: tuple[s
         if file.exists() and not overwrite:
             raise InputError(f"{file} exists: choose another name with -o, or use --overwrite", code="file-exists")
     pairs = read_pairs(true, sent, match=match, columns=_columns(columns))
-    result = audit(pairs, [path.name for path in (true, sent) if path is not None])
+    names = [path.name for path in (true, sent) if path is not None]
+    result = audit(pairs, names, night=Night(*night, utc_offset_h))
     click.echo(visible(conclusion(result.finding)))
     for one in result.finding.estimates:
         click.echo(visible(f"  {parameter_in_words(one.name)}: {number(one.value, one.unit)}  [{interval(one)}]"))
+    if sentence := home_sentence(result.user_answers):
+        click.echo(visible(sentence))
     for note in result.notes:
         click.echo(visible(f"note: {note}"))
     contents = (page(result), json.dumps(as_json(result), indent=1, allow_nan=False) + "\n")
