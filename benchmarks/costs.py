@@ -197,11 +197,10 @@ class _Bench:
 
     def _scenario(self, privacy: str = "manhattan", quality: str = "manhattan", **parts: Any) -> Scenario:
         grid = self.city.world.grid
-        size = {"rows": grid.rows, "cols": grid.cols, "width_km": grid.width_km, "height_km": grid.height_km}
         settings = {
             "name": "bench",
             "world": {
-                "grid": {"kind": "rectangle", **size},
+                "grid": {"kind": "san_francisco", "rows": grid.rows, "cols": grid.cols},  # designs may need coordinates
                 "privacy_distance": privacy,
                 "quality_distance": quality,
             },

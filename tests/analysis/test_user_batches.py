@@ -105,7 +105,8 @@ def test_prior_errors_of_an_earlier_log_are_computed_from_its_cells(run: Result,
     assert run.prior_error_note() == ""
     ours, theirs = (result.at_loss([0.4, 0.9]) for result in (old, run))
     one, two = (table[table["attack"] != "sporadic-trained"].reset_index(drop=True) for table in (ours, theirs))
-    pd.testing.assert_frame_equal(one, two)
+    alone = one.columns.difference(["p_holm"])  # its family contains the attack with other knowledge
+    pd.testing.assert_frame_equal(one[alone], two[alone])
     assert set(ours["users"]) == set(one["users"]), "the same for an attack with other knowledge"
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, get_args
 
 from sim.components.custom import Custom
 from sim.components.spec import Spec
 from sim.scenario.lppms import short_names
-from sim.scenario.reference import listing
+from sim.scenario.reference import group_of, listing
 from tests.support import done, refused
 
 
@@ -26,8 +27,13 @@ def texts(annotation: Any) -> list[str]:
     return [annotation] if isinstance(annotation, str) else [t for arg in get_args(annotation) for t in texts(arg)]
 
 
+def kind_lines(listed: str) -> dict[str, list[str]]:
+    """Return the words of the line of each kind, without headings of groups and continued lines."""
+    return {match[1]: match[2].split() for match in re.finditer(r"(?m)^  (\S+) {2,}(\S.*)$", listed)}
+
+
 def test_list_shows_every_kind_with_a_line() -> None:
-    lines = {line.split()[0]: line.split()[1:] for line in done("list").splitlines() if line.startswith(" ")}
+    lines = kind_lines(done("list"))
     assert lines.keys() == known_kinds() | short_names().keys()
     assert {"taxis", "estimated_profile", "PEB-Exp", "sporadic-trained", "graphml", "own_past"} < lines.keys()
     assert all(len(words) > 3 for words in lines.values())
@@ -35,9 +41,9 @@ def test_list_shows_every_kind_with_a_line() -> None:
 
 def test_list_of_one_family() -> None:
     for family, (place, kinds) in listing().items():
-        heading, *lines = done("list", family).splitlines()
+        heading, _, lines = done("list", family).partition("\n")
         assert heading == f"{family}  ({place})"
-        assert [line.split()[0] for line in lines] == list(kinds)
+        assert list(kind_lines(lines)) == sorted(kinds, key=lambda kind, family=family: group_of(family, kind))
     message = refused("list", "desing")
     assert "'desing'. Did you mean 'design'? Families: grid, roads, distance, mobility" in message
     assert "[unknown-family]" in message
