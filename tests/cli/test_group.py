@@ -10,7 +10,7 @@ from tests.support import done, refused
 
 
 def test_unknown_command_suggests_the_nearest() -> None:
-    assert "'rnu'. Did you mean 'run'? Commands: run, watch, check, choose, new, list," in refused("rnu")
+    assert "'rnu'. Did you mean 'run'? Commands: run, watch, check, audit, choose, new, list," in refused("rnu")
     assert "Did you mean" not in refused("zebra")
     assert "Missing argument 'SCENARIO'" in refused("run")
 
