@@ -43,7 +43,8 @@ def test_list_of_one_family() -> None:
     for family, (place, kinds) in listing().items():
         heading, _, lines = done("list", family).partition("\n")
         assert heading == f"{family}  ({place})"
-        assert list(kind_lines(lines)) == sorted(kinds, key=lambda kind, family=family: group_of(family, kind))
+        groups = {kind: group_of(family, kind) for kind in kinds}
+        assert list(kind_lines(lines)) == sorted(kinds, key=groups.__getitem__)
     message = refused("list", "desing")
     assert "'desing'. Did you mean 'design'? Families: grid, roads, distance, mobility" in message
     assert "[unknown-family]" in message
