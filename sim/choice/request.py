@@ -50,7 +50,7 @@ class Request:
         """The goal in words."""
         match self.kind:
             case "max-loss" if self.at is None:
-                return f"lose at most {self.target:g} km on average"
+                return f"lose {self.target:g} km on average"
             case "max-loss":
                 return f"lose at most {self.target:g} km on average, for {100 * (self.at or 0):g} % of the users"
             case "min-error":

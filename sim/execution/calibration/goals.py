@@ -69,11 +69,11 @@ def quantile_limits(values: FloatArray, at: float) -> tuple[float, float]:
     """Return 95 % confidence limits of a quantile: order statistics, by the binomial distribution of the number below.
 
     >>> quantile_limits(np.arange(1.0, 101.0), 0.5)
-    (41.0, 60.0)
+    (40.0, 61.0)
     """
     ordered = np.sort(values)
     below = bdtr(np.arange(values.size), values.size, at)  # P(at most k values below the quantile)
-    low = int(np.searchsorted(below, (1 - _CONFIDENCE) / 2))
+    low = max(int(np.searchsorted(below, (1 - _CONFIDENCE) / 2)) - 1, 0)
     high = int(np.searchsorted(below, (1 + _CONFIDENCE) / 2))
     return float(ordered[low]), float(ordered[min(high, values.size - 1)])
 
