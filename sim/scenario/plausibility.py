@@ -133,7 +133,8 @@ def _remarks_on_epsilon(design: Any, epsilon: float, kind: str, grid: Grid) -> I
     cell = f"{grid.width_km / grid.cols:.3g} x {grid.height_km / grid.rows:.3g} km"
     escape = escape_probability(design, epsilon, kind, grid)
     if escape is not None and escape < NEVER and grid.n_cells > 1:
-        text = f"no protection: on cells of {cell}, the true cell is reported with probability above {1 - NEVER:g}"
+        drawn = f"the true cell is drawn with probability above {1 - NEVER:g}"
+        text = f"no protection before the remap, if any: on cells of {cell}, {drawn}"
         yield "epsilon_per_km", text, epsilon
     longest = _diameter_km(grid, "manhattan") * (1 if kind in _ON_THE_GROUND else _DETOUR)
     bounded = kind not in ("matrix", "semantic") or not isinstance(design, ExponentialParameters)
