@@ -109,6 +109,7 @@ def test_wrong_requests_are_refused() -> None:
         (("--train", "traces.csv"), "the training data differ.", "`--train`"),
         (("--scenario", "other.yaml", "--lppm", "mine"), "`design.epsilon_per_km`", "`--scenario` and `--lppm`"),
         (("--scenario", "other.yaml", "--train", "traces.csv"), "; and 1 more.", "`--scenario` and `--train`"),
+        (("--scenario", "other.yaml", "--outside", "nearest"), "; and 1 more.", "`--scenario` and `--outside`"),
     ],
     ids=str,
 )
