@@ -21,7 +21,7 @@ class Difference(NamedTuple):
     part: str
     """Part of the configuration: a field of `Setup`, or training."""
     text: str
-    """What differs, with both values."""
+    """Description with both values."""
 
 
 class StateMismatch(InputError):
