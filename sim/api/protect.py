@@ -14,6 +14,7 @@ from sim.components.permission import AllowCode, CodeAccess
 from sim.errors import InputError
 from sim.mobility.statistics import Statistics
 from sim.protection import journal
+from sim.protection.mismatch import Difference, StateMismatch, differences
 from sim.protection.protector import Protector
 from sim.scenario.load import Settings
 from sim.scenario.lppms import LPPMSpec
@@ -123,16 +124,11 @@ def _continued(path: Path, given: Mapping[str, Any], settings: Settings, trainin
     try:
         stored = protector.setup.canonical()
         requested = setup_of(stored | dict(given), settings, ORIGIN).canonical()
-        differing = [name for name in stored if requested[name] != stored[name]]
+        differing = differences(stored, requested)
         if training is not None and not protector.is_trained_on(trained_on(training, protector.setup, place)):
-            differing.append("training")
+            differing.append(Difference("training", "the training data differ"))
         if differing:
-            names = " and ".join(differing)
-            raise InputError(
-                f"{path} was begun with another {names}: omit {names} to continue it, or begin a new state under "
-                "another name",
-                code="state-mismatch",
-            )
+            raise StateMismatch(path, differing, [*given, *(["settings"] if settings else [])])
     except BaseException:
         protector.close()
         raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,26 @@ class MechanismOptions:
             return common | self._of_scenario(self.scenario)
         grid = None if self.grid is None else {"grid": parse_value(self.grid, "--grid")}
         return common | {"lppm": self.lppm, "world": grid}
+
+    def missing(self) -> str:
+        """Return the options that are required to build the mechanism and not given, or an empty string."""
+        if self.scenario is not None:
+            return ""
+        names = [*([] if self.lppm else ["--lppm"]), *([] if self.grid else ["--grid or --scenario"])]
+        return " and ".join(names)
+
+    def options_of(self, arguments: Iterable[str], others: Container[str]) -> list[str]:
+        """Return the given options that determine arguments of `sim.protect`; `others` are those of the command."""
+        options = {"lppm": "--lppm", "world": "--grid", "settings": "--set", "training": "--train"}
+        names = []
+        for name in arguments:
+            of_scenario = self.scenario is not None and name not in others and name != "settings"
+            if of_scenario and not (name == "training" and self.train is not None):
+                # Without the scenario, its mechanisms have no names.
+                names += ["--scenario", *([] if self.lppm is None else ["--lppm"])]
+            else:
+                names.append(options.get(name, f"--{name.replace('_', '-')}"))
+        return list(dict.fromkeys(names))
 
     def _of_scenario(self, path: Path) -> dict[str, Any]:
         from sim.protection.of_scenario import lppm_of, training_of

@@ -17,6 +17,7 @@ from sim.errors import InputError, InvalidValue
 from sim.interfaces import BeliefCapabilities, Design
 from sim.lppm.mechanism import Mechanism
 from sim.lppm.outputs import output_space
+from sim.mobility.recorded.exact import LATEST_S
 from sim.mobility.statistics import Statistics
 from sim.protection import journal
 from sim.protection.places import Place, cell_at, nearest_cell, reported_places
@@ -27,9 +28,6 @@ from sim.scenario.reading.validation import validate
 from sim.world import World
 
 Status = Literal["reported", "nothing", "outside", "late"]
-
-LATEST_S = 2**53
-"""Limit of times, in s."""
 
 
 class Answer(NamedTuple):
@@ -233,8 +231,11 @@ class Protector:
 
 def _require_position(time_s: int, lat: float, lon: float) -> None:
     """Raise `InvalidValue` if a time or position is impossible."""
-    if not abs(time_s) < LATEST_S:
-        raise InvalidValue(f"time_s must be in (-2^53, 2^53), got {time_s}", code="invalid-position")
+    if not abs(time_s) <= LATEST_S:  # one time in milliseconds would make all later queries late
+        raise InvalidValue(
+            f"time must be seconds since 1970, not milliseconds or a smaller unit, in [-10^11, 10^11], got {time_s}",
+            code="invalid-position",
+        )
     for name, degrees, limit in (("lat", lat, 90), ("lon", lon, 180)):
         if not (math.isfinite(degrees) and abs(degrees) <= limit):
             raise InvalidValue(f"{name} must be in [-{limit}, {limit}] degrees, got {degrees}", code="invalid-position")

@@ -52,9 +52,12 @@ class Setup(Spec):
                 code="no-coordinates",
             )
         if self.lppm.lppm is not None:
+            kind = self.lppm.lppm.kind
             raise InvalidValue(
-                f"the complete mechanism {self.lppm.lppm.kind} has a state of its own, which cannot be stored: write "
-                "it as a custom design with a belief",
+                f"{kind}, without a belief, is a complete mechanism, whose state cannot be stored: write it as a "
+                "custom design. If it is one, give it a belief: "
+                f'`{{name: NAME, belief: fixed_profile, design: {{kind: "{kind}"}}}}`, in Python as `lppm`, on the '
+                "command line under `lppms` of a scenario with `--scenario FILE --lppm NAME --allow-code`",
                 code="complete-mechanism-in-stream",
             )
         if self.lppm.learns_from != "reports":

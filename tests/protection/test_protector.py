@@ -235,12 +235,22 @@ def test_state_holds_no_position(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"lppm": "PEB-LH"}, {"outside": "nearest"}, {"seed": 6}, {"training": np.arange(20.0)}], ids=str
+    ("changes", "omit"),
+    [
+        ({"lppm": "PEB-LH"}, "`lppm`"),
+        ({"lppm": None, "settings": {"design.epsilon_per_km": 3.0}}, "`settings`"),
+        ({"outside": "nearest"}, "`outside`"),
+        ({"seed": 6}, "`seed`"),
+        ({"world": "san_francisco"}, "`world`"),
+        ({"training": np.arange(20.0)}, "`training`"),
+    ],
+    ids=str,
 )
-def test_state_continues_only_with_its_own_configuration(changes: dict[str, Any], tmp_path: Path) -> None:
+def test_state_continues_only_with_its_own_configuration(changes: dict[str, Any], omit: str, tmp_path: Path) -> None:
     begin(tmp_path / "s").close()
-    with raises_code(sim.InputError, "state-mismatch"):
+    with raises_code(sim.InputError, "state-mismatch") as refusal:
         begin(tmp_path / "s", **changes)
+    assert f". Omit {omit} to continue it" in str(refusal.value)
     with sim.protect(state=tmp_path / "s") as protector:  # the refusal released the lock
         assert protector.setup.lppm.name == "PEB-Exp"
 

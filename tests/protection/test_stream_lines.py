@@ -86,6 +86,16 @@ def test_line_without_valid_query_is_answered_as_invalid(line: str, tmp_path: Pa
     assert counts == {"reported": 1, "invalid": 1, "repeated": 1}
 
 
+@pytest.mark.parametrize("time", [1_772_441_100_000, 10**11 + 1, -(10**11) - 1, "1772441100000000"])
+def test_time_in_milliseconds_is_invalid_and_no_later_query_is_late(time: int | str, tmp_path: Path) -> None:
+    lines = [json.dumps({"time": moment, "lat": 37.612, "lon": -122.49}) for moment in (time, 60, 10**11)]
+    written, warned, counts = stream(tmp_path / "s", "\n".join(lines))
+    assert json.loads(written[0]) == {"status": "invalid"}
+    assert "seconds since 1970, not milliseconds" in warned[0]
+    assert str(time) in warned[0]
+    assert counts == {"invalid": 1, "reported": 2}
+
+
 def test_bytes_that_are_not_utf_8_are_invalid() -> None:
     reader = Reader()
     with raises_code(InvalidValue, "invalid-line"):

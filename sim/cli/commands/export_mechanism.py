@@ -30,9 +30,8 @@ def export_mechanism(mechanism: MechanismOptions, *, out: Path, reader: Path | N
     from sim.storage.atomic import atomic_file
 
     given = mechanism.arguments()
-    missing = [f"--{name}" for name in ("lppm", "grid") if given["world" if name == "grid" else name] is None]
-    if missing:
-        raise InputError(f"{' and '.join(missing)} must be given, or --scenario", code="missing-option")
+    if missing := mechanism.missing():
+        raise InputError(f"{missing} must be given", code="missing-option")
     for path in (out, reader):
         if path is not None and path.exists() and not overwrite:
             raise InputError(f"{path} exists: choose another name, or use --overwrite", code="file-exists")

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sim.cli.mechanism import MechanismOptions, mechanism_options
 from sim.cli.options import ScenarioCommand
 from sim.escaping import visible
+
+if TYPE_CHECKING:
+    from sim.protection.protector import Protector
 
 
 @click.command(cls=ScenarioCommand)
@@ -39,17 +43,13 @@ def protect(
     seq. Writes one answer per line, each after it is stored in the state. A query that was answered before gets the
     same answer. With an existing state, --state is sufficient.
     """
-    from sim.api.protect import protect as open_protector
     from sim.cli.kernels import load_kernels
     from sim.protection.lines import lines_of
     from sim.protection.streaming import protect_lines
 
     load_kernels()
-    given = mechanism.arguments()
-    for name, value in (("markov_restart", markov_restart), ("outside", outside), ("seed", seed)):
-        if value is not None:
-            given[name] = value
-    with open_protector(state=state, **given) as protector:
+    policies = {"markov_restart": markov_restart, "outside": outside, "seed": seed}
+    with _opened(state, mechanism, {name: value for name, value in policies.items() if value is not None}) as protector:
         for note in protector.notes():
             _warn(note)
         queries = lines_of(sys.stdin.buffer)
@@ -61,6 +61,25 @@ def protect(
         _warn(f"{moved:,} positions outside the region were replaced by the nearest cell")
     if counts["invalid"]:
         click.get_current_context().exit(1)
+
+
+def _opened(state: Path, mechanism: MechanismOptions, policies: dict[str, Any]) -> Protector:
+    """Begin or continue the state; errors name options instead of arguments of `sim.protect`."""
+    from sim.api.protect import protect as open_protector
+    from sim.errors import InputError
+    from sim.protection import journal
+    from sim.protection.mismatch import StateMismatch
+
+    given = mechanism.arguments() | policies
+    if not journal.exists(state) and (missing := mechanism.missing()):
+        raise InputError(
+            f"the state {state} does not exist: to begin one, {missing} must be given", code="missing-option"
+        )
+    try:
+        return open_protector(state=state, **given)
+    except StateMismatch as error:
+        options = mechanism.options_of(error.arguments, policies)
+        raise InputError(error.described(f"`{name}`" for name in options), code=error.code) from error
 
 
 def _write(line: str) -> None:

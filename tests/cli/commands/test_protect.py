@@ -85,13 +85,66 @@ def test_scenario_gives_world_mechanism_and_training() -> None:
 
 
 def test_wrong_requests_are_refused() -> None:
-    assert "[missing-option]" in refused("protect", "--state", "s")
+    assert "begin one, --lppm and --grid or --scenario must be given [missing-option]" in refused(
+        "protect", "--state", "s"
+    )
+    assert "begin one, --grid or --scenario must be given" in refused("protect", "--state", "s", "--lppm", "SP-Exp")
+    assert "begin one, --lppm must be given" in refused("protect", "--state", "s", "--grid", GRID)
     assert "[invalid-setting]" in refused("protect", *NEW, "--state", "s", "--set", "design")
     assert "epsilon_per_km" in refused("protect", *NEW, "--state", "s", "--set", "design.epsilon=1")
     assert "[learns-from-cells]" in refused("protect", "--lppm", "PEB-full-Exp", "--grid", GRID, "--state", "s")
     assert not Path("s").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "differs", "omit"),
+    [
+        (("--set", "design.epsilon_per_km=3"), "`design.epsilon_per_km` is 2.0 in the state, got 3.0.", "`--set`"),
+        (("--lppm", "PEB-Exp"), "`design.epsilon_per_km` is 2.0 in the state", "`--lppm`"),
+        (("--lppm", "PEB-LH", "--set", "design.remap=false"), '`design.kind` is "exponential"', "`--lppm` and `--set`"),
+        (("--grid", "san_francisco"), '`world.grid.kind` is "region" in the state', "`--grid`"),
+        (("--seed", "4"), "`seed` is not set in the state, got 4.", "`--seed`"),
+        (("--outside", "nearest"), '`outside` is "refuse" in the state, got "nearest"', "`--outside`"),
+        (("--markov-restart", "daily"), '`markov_restart` is "never" in the state', "`--markov-restart`"),
+        (("--train", "traces.csv"), "the training data differ.", "`--train`"),
+        (("--scenario", "other.yaml", "--lppm", "mine"), "`design.epsilon_per_km`", "`--scenario` and `--lppm`"),
+        (("--scenario", "other.yaml", "--train", "traces.csv"), "; and 1 more.", "`--scenario` and `--train`"),
+        (("--scenario", "other.yaml", "--outside", "nearest"), "; and 1 more.", "`--scenario` and `--outside`"),
+    ],
+    ids=str,
+)
+def test_mismatch_names_values_and_options_to_omit(options: tuple[str, ...], differs: str, omit: str) -> None:
+    Path("traces.csv").write_text("user,time,lat,lon\na,0,37.61,-122.49\na,60,37.62,-122.49\n")
+    Path("other.yaml").write_text(
+        f"world: {{grid: {GRID}}}\nusers: {{count: 2, queries: 6, mobility: favourites}}\nattacks: []\n"
+        "lppms: [{kind: PEB-Exp, name: mine, design: {epsilon_per_km: 3.0}}]\nseed: 8\n"
+    )
     protect(*NEW, "--state", "s")
-    assert "[state-mismatch]" in refused("protect", "--state", "s", "--set", "design.epsilon_per_km=3")
+    message = refused("protect", "--state", "s", *options)
+    assert "[state-mismatch]" in message
+    assert differs in message
+    assert f". Omit {omit} to continue it" in message
+
+
+def test_custom_design_is_used_with_a_belief(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("night.py").write_text(
+        "import numpy as np\nfrom sim import MatrixChannel\n\n\nclass Night:\n    uses_prior = False\n\n"
+        "    def __init__(self, *, world):\n        self._channel = MatrixChannel(np.eye(world.grid.n_cells))\n\n"
+        "    def __call__(self, prior):\n        return self._channel\n"
+    )
+    monkeypatch.delitem(sys.modules, "night", raising=False)
+    message = refused("protect", "--state", "s", "--lppm", "night:Night", "--allow-code", "--grid", GRID)
+    assert "[complete-mechanism-in-stream]" in message
+    entry = '{name: NAME, belief: fixed_profile, design: {kind: "night:Night"}}'
+    assert f"`{entry}`" in message
+    assert "`--scenario FILE --lppm NAME --allow-code`" in message
+    Path("FILE").write_text(
+        f"world: {{grid: {GRID}}}\nusers: {{count: 1, queries: 1, mobility: favourites}}\n"
+        f"lppms: [{entry}]\nattacks: []\n"
+    )
+    result = protect("--state", "s", "--scenario", "FILE", "--lppm", "NAME", "--allow-code")
+    assert result.exit_code == 0, result.output
+    assert "6 reported" in result.stderr
 
 
 def test_every_answer_leaves_the_process_before_the_next_query_arrives() -> None:
