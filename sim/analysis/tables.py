@@ -287,19 +287,21 @@ def format_metric(row: Mapping[Any, Any], name: str, digits: int, *, signed: boo
     ('0.50', '[0.00, 1.10]')
     >>> format_metric(row | {"spread": "users"}, "error_km", 2)
     ('0.50', '(0.25 to 0.75)')
+    >>> format_metric({"error_km": -0.001}, "error_km", 2)
+    ('0.00', '')
     """
     mean, low, high = (row.get(name + end) for end in ENDS)
     if mean is None or pd.isna(mean):
         return "", ""
-    text = f"{mean:.{digits}f}"
+    text = f"{mean:z.{digits}f}"
     if low is None or high is None or pd.isna(low) or pd.isna(high):
         return text, ""
     if row.get(SPREAD) == OWN_VALUES:
-        return text, f"({low:.{digits}f} to {high:.{digits}f})"
+        return text, f"({low:z.{digits}f} to {high:z.{digits}f})"
     least, most = metric_bounds("difference_km" if signed else name)
     low, high = max(low, least), min(high, most)
     is_cut = (low, high) == (least, most) or abs((high - mean) - (mean - low)) > _ROUNDING * max(1.0, high - low)
-    return text, f"[{low:.{digits}f}, {high:.{digits}f}]" if is_cut else f"± {high - mean:.{digits}f}"
+    return text, f"[{low:z.{digits}f}, {high:z.{digits}f}]" if is_cut else f"± {high - mean:z.{digits}f}"
 
 
 def spread_note(spreads: Sequence[str], units: str = "users") -> str:

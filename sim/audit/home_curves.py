@@ -8,16 +8,15 @@ import numpy as np
 
 from sim.analysis.answers.excess_risk import Rate
 from sim.analysis.answers.home_exposure import (
-    RULES,
     STABLE_NIGHTS,
     KnownHome,
     Rule,
     at_home,
-    day_known,
-    home_estimates,
+    days_known,
+    rules_within,
 )
 from sim.analysis.answers.radii import RADII_KM
-from sim.analysis.answers.survival import EventCounts, SurvivalCurve, kaplan_meier
+from sim.analysis.answers.survival import EventCounts, SurvivalCurve, best_rule, kaplan_meier, ordered
 from sim.audit.known_places import KnownPlaces, KnownUser
 
 
@@ -51,15 +50,17 @@ class HomeCurve:
 def home_curves(known: KnownPlaces, *, timed: bool) -> list[HomeCurve]:
     """Return a curve for each attack and radius, or what is missing for it."""
     needs = _needs(known, timed=timed)
+    last_days = tuple(_last_day(known, user) for user in known.users)
     curves = []
     for attack in known.attacks:
-        for radius in RADII_KM:
-            by_rule = {rule: [_day(known, attack, user, radius, rule) for user in known.users] for rule in RULES}
-            fits = {rule: _curve(days) for rule, days in by_rule.items()}
-            last = max(curve.times[-1] for curve in fits.values())
-            rule = min(RULES, key=lambda rule: fits[rule].mean_until(last))
-            last_days = tuple(_last_day(known, user) for user in known.users)
-            curves.append(HomeCurve(attack, radius, rule, fits[rule], last_days, needs))
+        days = [_days(known, attack, user) for user in known.users]
+        fits = [
+            {rule: _curve([own[radius, rule] for own in days]) for rule in rules_within(radius)} for radius in RADII_KM
+        ]
+        rules = [best_rule(own) for own in fits]
+        in_order = ordered(own[rule] for own, rule in zip(fits, rules, strict=True))
+        for radius, rule, curve in zip(RADII_KM, rules, in_order, strict=True):
+            curves.append(HomeCurve(attack, radius, rule, curve, last_days, needs))
     return curves
 
 
@@ -75,13 +76,12 @@ def _needs(known: KnownPlaces, *, timed: bool) -> str:
     return f"not enough data: needs users with attacked reports on {STABLE_NIGHTS} days, found at most {most}"
 
 
-def _day(known: KnownPlaces, attack: str, user: KnownUser, radius_km: float, rule: Rule) -> KnownHome:
-    """Return the day on which an attack knows a home; a user without reports is censored."""
+def _days(known: KnownPlaces, attack: str, user: KnownUser) -> dict[tuple[float, Rule], KnownHome]:
+    """Return the days on which an attack knows a home; a user without reports is censored."""
     if not len(user.rows):
-        return KnownHome(user.days_observed, known=False)
-    places = known.estimates(attack, user)
-    estimates = home_estimates(places, user.times_s, rule=rule, night=known.night, radius_km=radius_km)
-    return day_known(estimates, user.home, radius_km)
+        censored = KnownHome(user.days_observed, known=False)
+        return {(radius, rule): censored for radius in RADII_KM for rule in rules_within(radius)}
+    return days_known(known.estimates(attack, user), user.times_s, user.home, RADII_KM, known.night)
 
 
 def _last_day(known: KnownPlaces, user: KnownUser) -> int:

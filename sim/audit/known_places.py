@@ -14,6 +14,7 @@ import numpy as np
 from sim.analysis.answers.control_attacks import FOLDS
 from sim.analysis.answers.home_exposure import DAY_S, Night, at_home
 from sim.analysis.answers.located import distances_km, random_success, within
+from sim.analysis.answers.radii import scales_within
 from sim.analysis.answers.reidentified_places import COUNTS, top_places
 from sim.audit.attack import AttackResult, first_halves
 from sim.audit.displacement import Sample
@@ -109,10 +110,16 @@ class KnownPlaces:
         if kind == HABITS:
             apart = [distances_km(user.past_home, user.home) for user in self.users]
             return within(np.array(apart), radius_km).astype(float)
+        # Of the scales up to the radius, the one with the most success counts: it never decreases with the radius.
+        by_scale = [self._others_hit(scale, radius_km) for scale in scales_within(radius_km)]
+        return max(by_scale, key=np.nansum)
+
+    def _others_hit(self, scale_km: float, radius_km: float) -> FloatArray:
+        """Return for each user whether the place with the most homes of the other folds within a scale is the home."""
         guesses: dict[int, FloatArray | None] = {}
         for fold in {user.number % FOLDS for user in self.users}:
             others = np.array([user.home for user in self.users if user.number % FOLDS != fold])
-            near = None if not len(others) else top_places(others, np.ones(len(others)), 1, merge_km=radius_km)[0]
+            near = None if not len(others) else top_places(others, np.ones(len(others)), 1, merge_km=scale_km)[0]
             guesses[fold] = near
         return np.array([self._hit(user, guesses[user.number % FOLDS], radius_km) for user in self.users])
 

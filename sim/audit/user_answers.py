@@ -88,7 +88,7 @@ def curve_record(curve: HomeCurve) -> dict[str, Any]:
     return {
         "attack": curve.attack,
         "radius_m": 1000 * curve.radius_km,
-        "rule": curve.rule,
+        "rule": str(curve.rule),
         "day": own.times.tolist(),
         "known": (1 - own.survival).tolist(),
         "low": (1 - own.high).tolist(),

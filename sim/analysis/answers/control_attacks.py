@@ -1,8 +1,9 @@
 """Control attacks: guesses of an adversary who has no report, from where the other users go.
 
 Users are divided into `FOLDS` folds. The adversary who guesses about a user knows the visits and homes of the users of
-all other folds, each user with the same weight, and makes the guess that covers most of them within the radius. With at
-most `FOLDS` users, these are all other users. The guess does not depend on the user's own data, so its success needs no
+all other folds, each user with the same weight, and guesses the cell that covers most of them within a scale. With at
+most `FOLDS` users, these are all other users. Of the scales up to the radius, the one with the most success over all
+folds counts, so that the success of a guess never decreases with the radius. The guess does not depend on the user's own data, so its success needs no
 correction.
 """
 
@@ -12,11 +13,15 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from sim.analysis.answers.grid_places import best_cells
+from sim.analysis.answers.grid_places import best_cells, positions_km
+from sim.analysis.answers.located import distances_km, within
+from sim.analysis.answers.radii import scales_within
 from sim.interfaces import FloatArray, IntArray
 from sim.world.grid import Grid
 
 FOLDS = 10
+_DIGITS = 9
+"""Decimals of sums of visits: ties must stay ties."""
 
 
 class Folds:
@@ -45,6 +50,7 @@ class ControlAttacks:
         self._visits = np.zeros((FOLDS, grid.n_cells))
         self._homes = np.zeros((FOLDS, grid.n_cells))
         self._guesses: dict[tuple[str, int, float, int], list[int]] = {}
+        self._scales: dict[tuple[str, float], float] = {}
 
     def add(self, fold: int, cells: IntArray, home: int) -> None:
         """Add the visited cells of a user, who has weight 1, and the cell of their home."""
@@ -53,7 +59,7 @@ class ControlAttacks:
 
     def place(self, fold: int, radius_km: float) -> int | None:
         """Return the cell that covers most visits of the other folds; None without other users."""
-        return next(iter(self.places(fold, radius_km, 1)), None)
+        return self._at_best_scale("visits", self._visits, fold, radius_km)
 
     def places(self, fold: int, radius_km: float, count: int) -> list[int]:
         """Return the cells that together cover most visits of the other folds; empty without other users."""
@@ -61,7 +67,21 @@ class ControlAttacks:
 
     def home(self, fold: int, radius_km: float) -> int | None:
         """Return the cell that covers most homes of the other folds; None without other users."""
-        return next(iter(self._best("homes", self._homes, fold, radius_km, 1)), None)
+        return self._at_best_scale("homes", self._homes, fold, radius_km)
+
+    def _at_best_scale(self, name: str, counts: FloatArray, fold: int, radius_km: float) -> int | None:
+        if (name, radius_km) not in self._scales:
+            covered = {scale: self._covered(name, counts, scale, radius_km) for scale in scales_within(radius_km)}
+            self._scales[name, radius_km] = max(covered, key=lambda scale: covered[scale])
+        return next(iter(self._best(name, counts, fold, self._scales[name, radius_km], 1)), None)
+
+    def _covered(self, name: str, counts: FloatArray, scale_km: float, radius_km: float) -> float:
+        """Return the visits of each fold within the radius of the guess at a scale from the other folds, together."""
+        at, covered = positions_km(self.grid), 0.0
+        for fold, own in enumerate(counts):
+            for guess in self._best(name, counts, fold, scale_km, 1) if own.any() else ():
+                covered += float(own[within(distances_km(at, at[guess]), radius_km)].sum())
+        return round(covered, _DIGITS)
 
     def _best(self, name: str, counts: FloatArray, fold: int, radius_km: float, count: int) -> list[int]:
         key = (name, fold, radius_km, count)

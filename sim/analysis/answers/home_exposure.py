@@ -5,8 +5,10 @@ report. The true home is the place of most queries at night. The adversary forms
 the user's place at night: by the *median* rule, the median of the coordinates of all nights so far, which averages
 noise out (of an even number the lower one, which is a cell if the estimates are); by the *latest* rule, the median of
 the last night, which is better for adversaries that themselves accumulate evidence, such as the belief `home`; by the
-*frequent* rule, the place with the most estimates of all nights so far within the radius, which is better for users who
-are often elsewhere at night. A user without queries at night counts with all of them.
+*frequent* rule, the place with the most estimates of all nights so far within a scale, which is better for users who
+are often elsewhere at night. Scales are fixed, and an adversary uses those up to the radius: the rules for a radius are
+also rules for each larger one, so that a user's home is never known later within a larger radius. A user without queries at
+night counts with all of them.
 
 The home is known from the first night on after which the estimate is within the radius, and stays within it until the
 end of the observation. That the home is known is only established by at least `STABLE_NIGHTS` nights, because even a
@@ -15,6 +17,7 @@ random estimate may be within the radius at the last one. Other users are censor
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -22,13 +25,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.analysis.answers.located import distances_km, within
+from sim.analysis.answers.radii import scales_within
 from sim.errors import InvalidValue
 from sim.interfaces import FloatArray, IntArray
 
 HOUR_S, DAY_S = 3_600, 86_400
 STABLE_NIGHTS = 3
-Rule = Literal["median", "latest", "frequent"]
-RULES: tuple[Rule, ...] = ("median", "latest", "frequent")
+Kind = Literal["median", "latest", "frequent"]
+
+
+class Rule(NamedTuple):
+    """A rule by which an adversary estimates a home; it does not depend on the radius asked for."""
+
+    kind: Kind
+    scale_km: float = 0.0
+    """Scale of the rule *frequent*."""
+
+    def __str__(self) -> str:
+        return f"frequent within {self.scale_km:g} km" if self.kind == "frequent" else self.kind
+
+
+def rules_within(radius_km: float) -> tuple[Rule, ...]:
+    """Return the rules of an adversary who looks for homes within a radius.
+
+    >>> [str(rule) for rule in rules_within(0.1)]
+    ['median', 'latest', 'frequent within 0 km', 'frequent within 0.1 km']
+    """
+    return Rule("median"), Rule("latest"), *(Rule("frequent", scale) for scale in scales_within(radius_km))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +133,13 @@ def home_estimates(
     places: FloatArray,
     times_s: IntArray,
     *,
-    rule: Rule,
+    rule: Kind,
     night: Night = Night(),  # noqa: B008
-    radius_km: float = 0.0,
+    scale_km: float = 0.0,
 ) -> HomeEstimates:
     """Return the estimates of a user's home from the estimates of their places, in km, shape (n, 2), in order of time.
 
-    `radius_km` is that of the rule *frequent*.
+    `scale_km` is that of the rule *frequent*.
 
     >>> at = np.array([[0.0, 0.0], [2.0, 0.0], [4.0, 0.0]])
     >>> home_estimates(at, np.array([0, 24, 48]) * 3600, rule="median").places[:, 0].tolist()
@@ -130,7 +153,7 @@ def home_estimates(
     days, starts = np.unique(own_days, return_index=True)
     ends = np.append(starts[1:], len(own_days))
     if rule == "frequent":
-        estimates = _most_frequent(chosen, ends, radius_km)
+        estimates = _most_frequent(chosen, ends, scale_km)
     else:
         begins = np.zeros_like(starts) if rule == "median" else starts
         estimates = np.array([_median(chosen[a:b]) for a, b in zip(begins, ends, strict=True)])
@@ -143,13 +166,13 @@ def _median(places: FloatArray) -> FloatArray:
     return np.asarray(np.partition(places, middle, axis=0)[middle])
 
 
-def _most_frequent(places: FloatArray, ends: IntArray, radius_km: float) -> FloatArray:
-    """Return the place with the most places within the radius among those before each end; the first if tied."""
+def _most_frequent(places: FloatArray, ends: IntArray, scale_km: float) -> FloatArray:
+    """Return the place with the most places within the scale among those before each end; the first if tied."""
     distinct, first, which = np.unique(places, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
     distinct, which = distinct[order], np.argsort(order)[which.ravel()]
     counts = np.array([np.bincount(which[:end], minlength=len(distinct)) for end in ends.tolist()])
-    covered = counts @ within(distances_km(distinct[:, None], distinct[None]), radius_km)
+    covered = counts @ within(distances_km(distinct[:, None], distinct[None]), scale_km)
     return np.asarray(distinct[np.where(counts > 0, covered, -1).argmax(axis=1)])
 
 
@@ -175,3 +198,20 @@ def day_known(
     if len(estimates.days) - first < stable_nights:
         return KnownHome(estimates.last_day, known=False)
     return KnownHome(int(estimates.days[first]), known=True)
+
+
+def days_known(
+    places: FloatArray,
+    times_s: IntArray,
+    home: FloatArray,
+    radii_km: Sequence[float],
+    night: Night = Night(),  # noqa: B008
+) -> dict[tuple[float, Rule], KnownHome]:
+    """Return the day from which on a home is known, by radius and rule, from the estimates of a user's places."""
+    known = {}
+    for rule in rules_within(max(radii_km)):
+        homes = home_estimates(places, times_s, rule=rule.kind, scale_km=rule.scale_km, night=night)
+        for radius in radii_km:
+            if rule.scale_km <= radius:
+                known[radius, rule] = day_known(homes, home, radius)
+    return known

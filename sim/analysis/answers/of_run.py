@@ -72,8 +72,9 @@ def _notes(collected: Collected, table: pd.DataFrame) -> Iterator[str]:
     resolution = max(map(resolution_km, collected.grids.values()))
     coarse = [radius for radius in collected.questions.radii_km if not is_resolved(radius, resolution)]
     if coarse:
+        side = radius_text(float(f"{resolution:.3g}"))
         yield (
-            f"Cells of {radius_text(resolution)} are coarser than {', '.join(map(radius_text, coarse))} (marked !): "
+            f"Cells of {side} are coarser than {', '.join(map(radius_text, coarse))} (marked !): "
             "places are centres of cells, so within these radii means in the true cell, or in one whose centre is "
             "within the radius. Simulate a finer grid for these radii."
         )

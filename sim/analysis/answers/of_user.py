@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sim.analysis.answers.control_attacks import ControlAttacks
 from sim.analysis.answers.grid_places import cells_within, positions_km
-from sim.analysis.answers.home_exposure import RULES, Rule, day_known, home_estimates, true_home
+from sim.analysis.answers.home_exposure import Rule, days_known, true_home
 from sim.analysis.answers.located import best_guess, distances_km, within
 from sim.analysis.answers.questions import HOME, LOCATED, PLACES, REPORTS, Questions, key
 from sim.analysis.answers.reidentified_places import found_share, random_found_share, top_places
@@ -134,16 +134,13 @@ class UsersOfWorld:
             for count in self._questions.counts:
                 success[key(PLACES, radius, count)] = found_share(own.top[:count], ranked[:count], radius)
         if self._timed:
-            known = [day for rule in RULES for day in self._days(own, guessed, rule)]
+            known = list(self._days(own, guessed))
         return success, known
 
-    def _days(self, own: Truth, guessed: FloatArray, rule: Rule) -> Iterator[KnownDay]:
-        """Yield the day on which the home is known within each radius by a rule."""
-        options: dict[str, Any] = {"rule": rule, "night": self._questions.night}
-        homes = home_estimates(guessed, own.times_s, **options)
-        for radius in self._questions.radii_km:
-            # Of the rules, only this one depends on the radius.
-            if rule == "frequent":
-                homes = home_estimates(guessed, own.times_s, **options, radius_km=radius)
-            day, is_known = day_known(homes, own.home, radius)
-            yield KnownDay(radius, rule, day, is_known, homes.last_day)
+    def _days(self, own: Truth, guessed: FloatArray) -> Iterator[KnownDay]:
+        """Yield the day on which the home is known within each radius by each rule."""
+        days = self._questions.night.day_of(own.times_s)
+        last = int(days[-1] - days[0] + 1)
+        known = days_known(guessed, own.times_s, own.home, self._questions.radii_km, self._questions.night)
+        for (radius, rule), (day, is_known) in known.items():
+            yield KnownDay(radius, rule, day, is_known, last)

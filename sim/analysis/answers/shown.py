@@ -21,6 +21,7 @@ COARSE = "cells are coarser than the radius"
 PRECISE_KM = 0.564
 """The one radius at which the default table shows the share of reports and the places found."""
 NOT_REACHED = "not reached"
+_OF_ANY_NUMBER = {HOME: "home", SINGLED_OUT: "singled out", LINKED: "weeks linked"}
 _ENDS = ("_low", "_high")
 
 
@@ -28,11 +29,11 @@ def shown_answers(table: pd.DataFrame, questions: Questions) -> pd.DataFrame:
     """Return the rows to display, with the spread to show in `_low` and `_high`.
 
     Extremes over users replace Student's intervals for two to four users. With the default radii, the share of reports
-    and the places found are shown at one radius.
+    and the places found are shown at one radius, or the smallest one of the table if that is larger.
     """
     if questions.radii_km == RADII_KM:
         several = table["question"].isin([REPORTS, PLACES])
-        table = table[~several | (table["radius_km"] == PRECISE_KM)]
+        table = table[~several | (table["radius_km"] == _one_radius(table))]
     table = table.reset_index(drop=True)
     student = table["interval"] == STUDENT
     sampled = student | (table["interval"] == DELTA)
@@ -44,6 +45,27 @@ def shown_answers(table: pd.DataFrame, questions: Questions) -> pd.DataFrame:
         columns[f"share{end}"] = own.clip(*metric_bounds("share"))
         columns[f"excess{end}"] = table[f"excess{end}"].mask(few | alone)
     return table.assign(**columns)
+
+
+def _one_radius(table: pd.DataFrame) -> float:
+    radii = set(table["radius_km"].dropna().astype(float))
+    return PRECISE_KM if PRECISE_KM in radii or not radii else min(radii)
+
+
+def resolved_rows(table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Return the rows within radii that the cells resolve, or the smallest of all, and a note on omitted radii.
+
+    Within all radii below the side of a cell, answers are those of single cells, and so the same.
+    """
+    own = table["radius_km"].dropna()
+    resolution = float(table["resolution_km"].max()) if len(table) else 0.0
+    radii = sorted(set(own.astype(float)))
+    shown = [radius for radius in radii if is_resolved(radius, resolution)] or radii[:1]
+    omitted = [radius_text(radius) for radius in radii if radius not in shown]
+    if not omitted:
+        return table, ""
+    note = f"Not shown: rows within {', '.join(omitted)}, which the cells do not resolve; answers.csv has them."
+    return table[table["radius_km"].isna() | table["radius_km"].isin(shown)], note
 
 
 def answer_columns(labels: Sequence[Column]) -> list[Column]:
@@ -94,12 +116,12 @@ def _control_cell(row: Row) -> Cell:
     if is_missing(row["control"]):
         return Cell(sort_key="")
     known = row["control_kind"] if row["control_kind"] in (OTHERS, HABITS) else ""
-    return Cell(f"{row['control']:.2f}", known, f"{row['control']:.6g}")
+    return Cell(f"{row['control']:z.2f}", known, f"{row['control']:.6g}")
 
 
 def _plain(heading: str, key: str, meaning: str) -> Column:
     def cell(row: Row) -> Cell:
-        return Cell(sort_key="") if is_missing(row[key]) else Cell(f"{row[key]:.2f}", sort_key=f"{row[key]:.6g}")
+        return Cell(sort_key="") if is_missing(row[key]) else Cell(f"{row[key]:z.2f}", sort_key=f"{row[key]:.6g}")
 
     return Column(heading, cell, meaning=meaning)
 
@@ -116,6 +138,15 @@ def _days(value: float) -> str:
     return NOT_REACHED if math.isinf(value) else f"{value:.0f}"
 
 
+def _spread_note(shown: pd.DataFrame, spreads: list[str]) -> str:
+    """Return the note on intervals: those of homes, unicity and linkage do not need a number of users."""
+    others = [name for question, name in _OF_ANY_NUMBER.items() if question in set(shown["question"])]
+    if spreads == [INTERVAL] or not others:
+        return spread_note(spreads)
+    named = " and ".join(filter(None, (", ".join(others[:-1]), others[-1])))
+    return f"{named}: {spread_note([INTERVAL])}; other answers: {spread_note(spreads)}"
+
+
 def answers_caption(shown: pd.DataFrame) -> str:
     """Return the caption of the table of answers."""
     sampled = shown[shown["interval"].isin([STUDENT, DELTA])]
@@ -125,6 +156,6 @@ def answers_caption(shown: pd.DataFrame) -> str:
         "Success of each attack: share of queries located, of users whose home is known, of most visited places found, "
         "of users singled out by their most reported places and of second weeks linked to the first. No report: best "
         "guess from where other users go or, if the attack knows them, from the habits of the user. Excess risk = "
-        f"(success - no report) / (1 - no report), empty if the guess always succeeds; {spread_note(spreads)}"
+        f"(success - no report) / (1 - no report), empty if the guess always succeeds; {_spread_note(shown, spreads)}"
         + (f"; ! {COARSE}" if coarse else "")
     )

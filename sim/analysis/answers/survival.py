@@ -9,8 +9,10 @@ risk: a curve without events is not certain. A unit that is censored at a time i
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Self
+from itertools import accumulate
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +21,7 @@ from sim.analysis.answers.excess_risk import UNKNOWN, Rate, Z
 from sim.analysis.replication_effect import CONFIDENCE
 from sim.interfaces import FloatArray
 
+_R = TypeVar("_R")
 _TIE = 1e-9
 """Tolerance for a survival of exactly the asked share, whose product of fractions is rounded."""
 
@@ -98,9 +101,31 @@ class SurvivalCurve:
         times = np.append(np.minimum(self.times, last), last)
         return float(times[0] + self.survival @ np.diff(times))
 
+    def bounded_by(self, other: SurvivalCurve) -> SurvivalCurve:
+        """Return the curve that is nowhere above another one, of events that imply the own ones.
+
+        The estimates need not be in this order, even if each unit's own event never comes later: a unit that has it
+        before others are censored no longer stands for them. Numbers of units and events remain the own ones.
+        """
+        times = np.union1d(self.times, other.times)
+        own, bound = self._values(times), other._values(times)
+        after, events = np.searchsorted(self.times, times), np.zeros(len(times))
+        events[np.searchsorted(times, self.times)] = self.events
+        at_risk = np.append(self.at_risk, 0.0)[after]
+        greenwood = np.append(0.0, self.greenwood)[np.searchsorted(self.times, times, side="right")]
+        return SurvivalCurve(
+            times, at_risk, events, np.minimum(own[0], bound[0]), greenwood, *np.minimum(own, bound)[1:]
+        )
+
+    def _values(self, times: FloatArray) -> FloatArray:
+        """Return survival and limits at some times, shape (3, n_times); after the last one, the last values."""
+        curves = zip(_limits_of_all(float(self.at_risk[0])), (self.survival, self.low, self.high), strict=True)
+        place = np.searchsorted(self.times, times, side="right")
+        return np.array([np.append(first, curve)[place] for first, curve in curves])
+
     def _first_below(self, curve: FloatArray, level: float) -> float:
         # Limits without an event so far are bounds on what was not seen, and not times of events.
-        below = np.flatnonzero((curve <= level + _TIE) & (np.cumsum(self.events) > 0))
+        below = np.flatnonzero((curve <= level + _TIE) & (self.survival < 1))
         return float(self.times[below[0]]) if len(below) else np.inf
 
 
@@ -139,3 +164,14 @@ def _limits(survival: FloatArray, greenwood: FloatArray, at_risk: FloatArray) ->
 
 def _limits_of_all(units: float) -> Rate:
     return Rate(1.0, float(((1 - CONFIDENCE) / 2) ** (1 / units)), 1.0)
+
+
+def ordered(curves: Iterable[SurvivalCurve]) -> list[SurvivalCurve]:
+    """Return curves of events that imply the events of all later curves, each bounded by those before it."""
+    return list(accumulate(curves, lambda before, curve: curve.bounded_by(before)))
+
+
+def best_rule(curves: Mapping[_R, SurvivalCurve]) -> _R:
+    """Return the rule with the shortest mean time without the event; the first one if tied."""
+    last = max(curve.times[-1] for curve in curves.values())
+    return min(curves, key=lambda rule: curves[rule].mean_until(last))

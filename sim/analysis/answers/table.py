@@ -17,7 +17,7 @@ import pandas as pd
 from sim.analysis.answers.collect import ATTACK, TRUE_PLACES, Collected, Series
 from sim.analysis.answers.excess_risk import UNKNOWN, Rate, excess_risk, wilson
 from sim.analysis.answers.grid_places import resolution_km
-from sim.analysis.answers.home_exposure import RULES, Rule
+from sim.analysis.answers.home_exposure import Rule, rules_within
 from sim.analysis.answers.linkage import Linkage
 from sim.analysis.answers.of_user import RANDOM
 from sim.analysis.answers.questions import (
@@ -31,7 +31,7 @@ from sim.analysis.answers.questions import (
     key,
     paired_keys,
 )
-from sim.analysis.answers.survival import SurvivalCurve, kaplan_meier
+from sim.analysis.answers.survival import SurvivalCurve, best_rule, kaplan_meier, ordered
 from sim.analysis.answers.unicity import singled_out
 from sim.analysis.answers.weeks import Group
 from sim.analysis.event_log import SERIES
@@ -132,7 +132,7 @@ def _homes(collected: Collected, kinds: ControlKinds) -> Iterator[Row]:
             control=control.value,
             random=random,
             day=day,
-            rule=rule,
+            rule=str(rule),
             users=users,
             censored=round(users - float(curve.events.sum()), 6),
             **_rate("excess", excess_risk(known, control)),
@@ -163,13 +163,20 @@ def _horizon(collected: Collected, series: Series, curve: SurvivalCurve) -> int:
 
 
 def _curves(collected: Collected) -> Iterator[tuple[Series, float, Rule, SurvivalCurve]]:
-    """Yield the survival curve of each series and radius by the rule of the adversary that is better on average."""
+    """Yield the survival curve of each series and radius by the rule of the adversary that is best on average.
+
+    A home that is known within a radius is known within larger ones, so no curve is above that of a smaller radius.
+    """
+    radii = collected.questions.radii_km
     for series in dict.fromkeys(series for series, _, _ in collected.events):
-        for radius in collected.questions.radii_km:
-            curves = {rule: kaplan_meier(collected.events[series, radius, rule]) for rule in RULES}
-            last = max(curve.times[-1] for curve in curves.values())
-            rule = min(RULES, key=lambda rule: curves[rule].mean_until(last))
-            yield series, radius, rule, curves[rule]
+        fits = [
+            {rule: kaplan_meier(collected.events[series, radius, rule]) for rule in rules_within(radius)}
+            for radius in radii
+        ]
+        rules = [best_rule(curves) for curves in fits]
+        curves = ordered(own[rule] for own, rule in zip(fits, rules, strict=True))
+        for radius, rule, curve in zip(radii, rules, curves, strict=True):
+            yield series, radius, rule, curve
 
 
 def _of_reports(collected: Collected) -> Iterator[Row]:
@@ -244,7 +251,7 @@ def home_table(collected: Collected, kinds: ControlKinds) -> pd.DataFrame:
         if curve.survival[-1] <= 0 and curve.times[-1] < last_day:
             # A curve on which everybody has had the event does not end with the last one.
             own = pd.concat([own, own.iloc[[-1]].assign(day=float(last_day), at_risk=0.0)], ignore_index=True)
-        labels: dict[str, Any] = dict(zip(SERIES, series, strict=True)) | {"radius_km": radius, "rule": rule}
+        labels: dict[str, Any] = dict(zip(SERIES, series, strict=True)) | {"radius_km": radius, "rule": str(rule)}
         labels |= {"control_kind": kinds[series], "control": control.value, "random": random, "users": users}
         frames.append(own.assign(**labels))
     columns = [*SERIES, "radius_km", "rule", "day", "known", "known_low", "known_high", "at_risk"]

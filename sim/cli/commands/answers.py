@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import click
 
+from sim.cli.quantity import KM
+
 
 @click.command()
 @click.argument("run_directory", metavar="RUN")
 @click.option(
     "--radius",
     "radii_km",
-    type=click.FloatRange(0, min_open=True),
+    type=KM,
     multiple=True,
     metavar="KM",
-    help="Radius in km; may be repeated.  [default: 0.1, 0.5, 0.564 and 2]",
+    help="Radius, such as 0.3km or 300m; may be repeated.  [default: 0.1, 0.5, 0.564 and 2]",
 )
 @click.option(
     "--top",

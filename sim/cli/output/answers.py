@@ -9,7 +9,13 @@ from typing import Any
 import pandas as pd
 
 from sim.analysis.answers.of_run import Answers
-from sim.analysis.answers.shown import answer_columns, answers_caption, displayed_rows, shown_answers
+from sim.analysis.answers.shown import (
+    answer_columns,
+    answers_caption,
+    displayed_rows,
+    resolved_rows,
+    shown_answers,
+)
 from sim.analysis.result import Result
 from sim.analysis.sweep_labels import in_order, with_swept_values
 from sim.analysis.tables import Table, lppm_column, swept_columns, text_column, with_swept_cells
@@ -20,7 +26,8 @@ from sim.escaping import escape
 
 def print_answers(result: Result, answers: Answers) -> None:
     """Print the table of answers, question by question, and its notes."""
-    shown = in_order(shown_answers(answers.table, answers.questions), result.run)
+    resolved, omitted = resolved_rows(answers.table)
+    shown = in_order(shown_answers(resolved, answers.questions), result.run)
     order = {question: number for number, question in enumerate(dict.fromkeys(answers.table["question"]))}
     keys = ["_question", "radius_km", "places"]
     shown = shown.assign(_question=shown["question"].map(order)).sort_values(keys, kind="stable", ignore_index=True)
@@ -29,7 +36,7 @@ def print_answers(result: Result, answers: Answers) -> None:
     labels = [lppm_column(), *swept_columns(swept_paths(points)), text_column("attack", "attack")]
     rows = with_swept_cells(displayed_rows(shown), swept)
     print_table(Table(answer_columns(labels), rows, answers_caption(shown), section=lambda row: row["question"]))
-    for note in answers.notes:
+    for note in filter(None, (*answers.notes, omitted)):
         stdout().print(escape(note), highlight=False)
 
 

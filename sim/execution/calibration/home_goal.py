@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from sim.analysis.answers.home_exposure import RULES, KnownHome, day_known, home_estimates, true_home
+from sim.analysis.answers.home_exposure import KnownHome, Rule, rules_within, true_home
+from sim.analysis.answers.home_exposure import days_known as days_by_rule
 from sim.analysis.answers.survival import EventCounts, SurvivalCurve, kaplan_meier
 from sim.execution.calibration.search import Side
 from sim.interfaces import FloatArray
@@ -64,15 +65,14 @@ def days_known(present: pd.DataFrame, world: World, within_km: float) -> pd.Seri
     The adversary uses the rule that knows the home first; a rule is not chosen for each user, but for all of them.
     """
     grid = world.grid
-    rows: dict[str, list[tuple[object, object, object, float]]] = {rule: [] for rule in RULES}
+    rows: dict[Rule, list[tuple[object, object, object, float]]] = {rule: [] for rule in rules_within(within_km)}
     for (attack, replication, user), own in present.groupby([ATTACK, REPLICATION, USER], sort=True):
         cells, times_s = own["cell"].to_numpy(np.int64), own["time_s"].to_numpy(np.int64)
         guesses = own["estimate"].to_numpy(np.int64)
         places = np.column_stack([grid.x_km[cells], grid.y_km[cells]])
         guessed = np.column_stack([grid.x_km[guesses], grid.y_km[guesses]])
         home = true_home(places, times_s).place
-        for rule in RULES:
-            known = day_known(home_estimates(guessed, times_s, rule=rule, radius_km=within_km), home, within_km)
+        for (_, rule), known in days_by_rule(guessed, times_s, home, [within_km]).items():
             rows[rule].append((attack, replication, user, _signed(known)))
     columns = [ATTACK, REPLICATION, USER, "day"]
     frames = [pd.DataFrame(own, columns=columns).set_index(columns[:3])["day"] for own in rows.values()]

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sim.analysis.answers.home_exposure import (
     DAY_S,
     HOUR_S,
     HomeEstimates,
+    Kind,
     Night,
     Rule,
     day_known,
+    days_known,
     home_estimates,
+    rules_within,
     true_home,
 )
 from sim.belief.home import HomeProfile, HomeProfileParameters
@@ -88,7 +95,7 @@ def test_most_frequent_place_by_enumeration() -> None:
     """Of the estimates so far, the one with the most others within the radius; the first one if tied."""
     rng = np.random.default_rng(7)
     places, times = rng.integers(0, 5, (30, 2)).astype(float), np.arange(30) * DAY_S
-    estimates = home_estimates(places, times, rule="frequent", radius_km=1.0).places
+    estimates = home_estimates(places, times, rule="frequent", scale_km=1.0).places
     for night in range(1, 31):
         so_far = places[:night]
         near = [(np.hypot(*(so_far - place).T) <= 1.0).sum() for place in so_far]
@@ -105,7 +112,7 @@ def test_home_of_a_user_who_is_often_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("rule", ["median", "latest"])
-def test_averaging_reveals_a_home_behind_independent_noise(rule: Rule) -> None:
+def test_averaging_reveals_a_home_behind_independent_noise(rule: Kind) -> None:
     rng = np.random.default_rng(6)
     times = np.arange(60) * DAY_S
     reports = HOME + rng.laplace(0, 0.5, (60, 2))
@@ -116,3 +123,32 @@ def test_averaging_reveals_a_home_behind_independent_noise(rule: Rule) -> None:
 def test_night_of_no_length() -> None:
     with pytest.raises(InvalidValue):
         Night(from_h=6, until_h=6)
+
+
+@given(seed=st.integers(0, 10_000))
+def test_a_larger_radius_never_knows_a_home_later(seed: int) -> None:
+    """By each rule of the smaller radius, which is also one of the larger radius."""
+    rng = np.random.default_rng(seed)
+    times = np.sort(rng.integers(0, 12 * DAY_S, 40))
+    places = np.where(rng.random((40, 1)) < 0.5, HOME, HOME + rng.laplace(0, 1.0, (40, 2)).round(1))
+    radii = [0.05, 0.1, 0.3, 0.564, 1.0, 3.0]
+    known = days_known(places, times, HOME, radii)
+    for smaller, larger in pairwise(radii):
+        for rule in rules_within(smaller):
+            before, after = known[smaller, rule], known[larger, rule]
+            assert after.known >= before.known
+            assert after.day <= before.day
+
+
+def test_scales_of_the_place_with_most_estimates_by_hand() -> None:
+    """A scale of 2 km blurs the home, which the exact place names: both are rules for a radius of 2 km.
+
+    The rule that looks within the radius alone knew this home within 100 m and not within 2 km.
+    """
+    other = np.array([[6.0, 0.0], [7.0, 0.0], [8.0, 0.0]])
+    places = np.concatenate([np.zeros((2, 2)), other])
+    times = np.arange(5) * DAY_S
+    known = days_known(places, times, np.zeros(2), [0.1, 2.0])
+    assert known[0.1, Rule("frequent", 0.1)] == (1, True)
+    assert known[2.0, Rule("frequent", 2.0)] == (5, False)
+    assert known[2.0, Rule("frequent", 0.1)] == (1, True)

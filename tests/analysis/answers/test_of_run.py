@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import sim
 from sim.analysis import user_blocks
@@ -314,3 +316,34 @@ def test_random_guess_by_hand(answers: Answers, queries: pd.DataFrame) -> None:
 def test_invalid_questions(radii: list[float], places: list[int]) -> None:
     with pytest.raises(InvalidValue):
         Questions.of(radii, places)
+
+
+def test_more_is_known_within_a_larger_radius(tmp_path: Path) -> None:
+    """Homes and located places, and the control attacks on them."""
+    users = SCENARIO["users"] | {"count": 6, "days": 9}
+    answers = run(tmp_path / "run", users=users).answers([0.564, 1.0, 1.3, 2.0, 3.0])
+    for question in ("home", "located"):
+        own = answers.table[answers.table["question"] == question]
+        for _, rows in own.groupby(["lppm", "attack"]):
+            ascending = rows.sort_values("radius_km")
+            for column in ("share", "control", "random"):
+                assert (np.diff(ascending[column]) >= -1e-9).all(), ascending[["radius_km", column]]
+            if question == "home":
+                assert (ascending["median_days"].to_numpy()[:-1] >= ascending["median_days"].to_numpy()[1:]).all()
+    homes = answers.home_exposure.pivot_table(index=["lppm", "attack", "day"], columns="radius_km", values="known")
+    for _, by_day in homes.groupby(level=["lppm", "attack"]):
+        assert (by_day.ffill().diff(axis=1).iloc[:, 1:] >= -1e-9).all(axis=None)
+
+
+@given(seed=st.integers(0, 10_000))
+def test_control_attacks_find_more_within_a_larger_radius(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    grid = Grid.rectangle(rows=5, cols=5, width_km=5.0, height_km=5.0)
+    controls, homes, at = ControlAttacks(grid), rng.integers(0, 25, 2 * FOLDS), positions_km(grid)
+    for user, home in enumerate(homes.tolist()):
+        controls.add(user % FOLDS, np.array([home]), home)
+    shares = []
+    for radius in (0.1, 1.0, 1.5, 2.0, 3.0, 5.0):
+        guesses = [controls.home(user % FOLDS, radius) or 0 for user in range(len(homes))]
+        shares.append((np.hypot(*(at[homes] - at[guesses]).T) <= radius + 1e-9).mean())
+    assert (np.diff(shares) >= 0).all()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.analysis.answers.survival import EventCounts, SurvivalCurve, kaplan_meier
+from sim.analysis.answers.survival import EventCounts, SurvivalCurve, kaplan_meier, ordered
 
 # Remission times in weeks under 6-mercaptopurine (Freireich et al. 1963); * in the literature: censored.
 WEEKS = [6, 6, 6, 6, 7, 9, 10, 10, 11, 13, 16, 17, 19, 20, 22, 23, 25, 32, 32, 34, 35]
@@ -87,3 +89,30 @@ def test_replications_count_as_fractions_of_a_user() -> None:
     repeated = kaplan_meier(EventCounts.of(np.repeat(WEEKS, 4), np.repeat(RELAPSED, 4), 0.25))
     np.testing.assert_allclose(repeated.survival, once.survival)
     np.testing.assert_allclose(repeated.low, once.low)
+
+
+def test_a_curve_of_earlier_events_can_be_above() -> None:
+    """The counterexample to order: A has the event on day 3, or on day 1; B is censored on day 2."""
+    later, sooner = (kaplan_meier(EventCounts.of([day, 2], [True, False])) for day in (3, 1))
+    assert (1 - later.at(3).value, 1 - sooner.survival[-1]) == (1.0, 0.5)
+    first, second = ordered([later, sooner])
+    assert first is later
+    assert [1 - second.at(day).value for day in (1, 2, 3)] == [0.5, 0.5, 1.0]
+    assert second.time_until(0.5).value == 1
+
+
+@given(seed=st.integers(0, 10_000))
+def test_ordered_curves_never_rise(seed: int) -> None:
+    """Shares, limits and medians of units whose events come earlier from curve to curve, with censoring."""
+    rng = np.random.default_rng(seed)
+    last = rng.integers(1, 15, 6)
+    days = np.minimum.accumulate(rng.integers(1, 25, (4, 6)), axis=0)
+    curves = ordered(kaplan_meier(EventCounts.of(np.minimum(own, last), own <= last)) for own in days)
+    assert curves[0].times[-1] <= curves[-1].times[-1]
+    for smaller, larger in pairwise(curves):
+        times = np.arange(smaller.times[-1] + 1)
+        before, after = (np.array([curve.at(time) for time in times]) for curve in (smaller, larger))
+        assert (after <= before + 1e-12).all()
+        assert larger.time_until(0.5).value <= smaller.time_until(0.5).value
+        assert ((larger.low <= larger.survival) & (larger.survival <= larger.high)).all()
+        assert (np.diff(larger.survival) <= 0).all()

@@ -13,9 +13,12 @@ from tests.support import done, refused
 
 def test_answers_are_printed_and_written(a_run: Path) -> None:
     printed = done("answers", a_run)
-    for text in ("located", "home by day", "top 3 places", "singled out", "564 m !", "not reached"):
+    for text in ("located", "home by day", "top 3 places", "singled out", "2 km", "not reached"):
         assert text in printed, text
     assert "Cells of 1 km are coarser than 100 m, 500 m, 564 m" in printed
+    assert "Not shown: rows within 100 m, 500 m, 564 m (1,850 ft)" in printed
+    assert "!" not in printed.split("Cells of")[0]
+    assert "-0.00" not in printed
     written = pd.read_csv(a_run / "answers.csv")
     answers = sim.Result.open(a_run).answers()
     assert written["share"].tolist() == answers.table["share"].tolist()
@@ -25,7 +28,7 @@ def test_answers_are_printed_and_written(a_run: Path) -> None:
 
 
 def test_other_radii_and_numbers(a_run: Path) -> None:
-    content = json.loads(done("answers", a_run, "--radius", "1", "--radius", "3", "--top", "2", "--json"))
+    content = json.loads(done("answers", a_run, "--radius", "1km", "--radius", "3", "--top", "2", "--json"))
     rows = content["answers"]
     assert {row["radius_km"] for row in rows if row["question"] == "located"} == {1.0, 3.0}
     assert {row["places"] for row in rows if row["question"] == "places"} == {2}

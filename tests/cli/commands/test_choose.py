@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.cli.commands.choose import DAYS, KM, SHARE, Quantity
+from sim.cli.quantity import DAYS, KM, SHARE, Quantity
 from tests.support import SMALL, done, lppm_sim
 
 GOAL = ("--max-loss", "500m")
