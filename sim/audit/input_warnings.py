@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from sim.audit.displacement import M_PER_DEGREE, SAME_PLACE_M, Sample
+from sim.audit.lattice import find_lattice
 from sim.audit.matching import Matching
 from sim.interfaces import BoolArray, FloatArray
 
@@ -20,11 +23,9 @@ _FAR_M = 1_000_000.0
 _UNMATCHED = 0.2
 
 
-def input_warnings(sample: Sample, *, timed: bool) -> Iterator[str]:
-    """Yield the signs of exchanged files and of placeholder positions."""
+def input_warnings(sample: Sample) -> Iterator[str]:
+    """Yield the signs of placeholder positions and of wrong columns."""
     kept = sample.rows(sample.sent)
-    if reason := _exchanged_files(kept, timed=timed):
-        yield f"TRUE and SENT may be exchanged: {reason}. The first file must have the positions of the device."
     columns = {"true": (sample.lat, sample.lon), "sent": (kept.sent_lat, kept.sent_lon)}
     for name, (lat, lon) in columns.items():
         if count := int(((lat == 0) & (lon == 0)).sum()):
@@ -53,11 +54,24 @@ def unmatched_warning(matching: Matching) -> str:
     )
 
 
-def _exchanged_files(sample: Sample, *, timed: bool) -> str:
-    """Return why TRUE looks like the output of a mechanism and SENT does not; empty if it does not."""
+def exchange_warning(sample: Sample, *, timed: bool, noise: bool, one_file: bool) -> str:
+    """Return a warning if TRUE looks like the output of a mechanism and SENT does not; otherwise an empty string.
+
+    Continuous `noise` on recurrent places has more sent than true places too. It is not a sign of an exchange unless
+    the true positions lie on a grid as coarse as the displacements.
+    """
+    names = ("lat/lon", "sent_lat/sent_lon") if one_file else ("TRUE", "SENT")
+    reason = _exchange_reason(sample.rows(sample.sent), names, timed=timed, noise=noise)
+    if not reason:
+        return ""
+    first = "lat and lon" if one_file else "The first file"
+    return f"{' and '.join(names)} may be exchanged: {reason}. {first} must have the positions of the device."
+
+
+def _exchange_reason(sample: Sample, names: tuple[str, str], *, timed: bool, noise: bool) -> str:
     true, sent = (_n_places(lat, lon) for lat, lon in _both(sample))
-    if _COARSER * true < sent:
-        return f"TRUE has {true:,} different places and SENT {sent:,}"
+    if _COARSER * true < sent and not (noise and not _true_on_grid(sample)):
+        return f"{names[0]} has {true:,} different places and {names[1]} {sent:,}"
     near = sample.follows & (np.diff(sample.time_s, prepend=0.0) < _NEAR_S) if timed else sample.follows
     steps = [_steps_m(lat, lon, near) for lat, lon in _both(sample)]
     moved = (steps[0] > SAME_PLACE_M) & (steps[1] > SAME_PLACE_M)
@@ -65,8 +79,21 @@ def _exchanged_files(sample: Sample, *, timed: bool) -> str:
         return ""
     rough, smooth = (float(np.median(own[moved])) for own in steps)
     if rough > _ROUGHER * smooth:
-        return f"consecutive positions are {rough:,.0f} m apart in TRUE and {smooth:,.0f} m in SENT, like noise in TRUE"
+        return (
+            f"consecutive positions are {rough:,.0f} m apart in {names[0]} and {smooth:,.0f} m in {names[1]}, like "
+            f"noise in {names[0]}"
+        )
     return ""
+
+
+def _true_on_grid(sample: Sample) -> bool:
+    """Return whether the true positions lie on a grid whose cells are larger than the mean displacement."""
+    swapped = replace(sample, lat=sample.sent_lat, lon=sample.sent_lon, sent_lat=sample.lat, sent_lon=sample.lon)
+    lattice = find_lattice(swapped)
+    if lattice is None:
+        return False
+    width, height = lattice.size_m(sample.lat)
+    return math.sqrt(float(np.median(width) * np.median(height))) > float(sample.distance_m.mean())
 
 
 def _both(sample: Sample) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:

@@ -16,7 +16,7 @@ from sim.audit.record import Audit
 from sim.audit.selection import SEED
 from sim.audit.tables import table
 from sim.audit.user_page import home_sentence, users_section
-from sim.audit.wording import conclusion, grid_in_words, interval, kind_in_words, number, parameter_in_words
+from sim.audit.wording import conclusion, grid_in_words, hypothesis_in_words, interval, number, parameter_in_words
 from sim.interfaces import FloatArray
 from sim.report.markup import Markup, bulleted, joined, tag
 from sim.report.page import assets, policy
@@ -72,6 +72,7 @@ def _sections(result: Audit) -> Iterator[Markup]:
     parts = {
         "result": joined(
             [
+                *_first_warning(result),
                 tag("div", tag("p", conclusion(result.finding)), *_answer_lines(result), class_="sentences"),
                 _warnings(result),
             ]
@@ -87,7 +88,12 @@ def _sections(result: Audit) -> Iterator[Markup]:
 
 
 def _warnings(result: Audit) -> Markup:
-    return bulleted(result.notes, "warning")
+    return bulleted(result.notes[1:] if result.pairs.time_shift_s else result.notes, "warning")
+
+
+def _first_warning(result: Audit) -> list[Markup]:
+    """Return the warning that stands before the result: shifted times."""
+    return [bulleted(result.notes[:1], "warning")] if result.pairs.time_shift_s else []
 
 
 def _answer_lines(result: Audit) -> Iterator[Markup]:
@@ -126,7 +132,8 @@ def _attack(result: Audit) -> Markup:
     note = (
         f"The second half of each user's pairs is attacked ({len(result.attacked.sample):,} reports); the first half "
         f"is the past that the adversary knows. Cells of the attack: {grid.cell_m:,.0f} m. Intervals: 95 %, over "
-        "users; by Wilson's score, which is wide, for fewer than five users. Controls use no report."
+        "users; by Wilson's score, which is wide, for fewer than five users or if all have the same share. Controls use "
+        "no report."
     )
     return joined([answers_figure(result.answers), table(heads, rows), tag("p", note, class_="note")])
 
@@ -160,7 +167,7 @@ def _mechanism(result: Audit) -> Markup:
         parts.append(tag("p", f"The reports lie on a lattice: {grid_in_words(finding.lattice)}.", class_="note"))
     candidates = [
         [
-            kind_in_words(one.fit.kind),
+            hypothesis_in_words(one.fit),
             number(one.log_likelihood),
             "best" if one.difference == 0 else f"{one.difference:.4f} ± {1.96 * one.error:.4f}",
         ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ import pandas as pd
 from sim.audit.displacement import Sample
 from sim.audit.input_warnings import input_warnings, unmatched_warning
 from sim.audit.matching import Matching
+from sim.audit.time_shift import fractions_s, time_shift_s, time_shift_warning
 from sim.errors import InputError, input_errors
 from sim.interfaces import BoolArray, FloatArray
 from sim.mobility.recorded.positions import SENT, Positions, has_both, read_positions
@@ -33,7 +33,9 @@ class Pairs:
     timed: bool
     matching: Matching
     warnings: tuple[str, ...] = ()
-    """Signs of exchanged files or wrong rows."""
+    """Signs of shifted times or wrong rows."""
+    time_shift_s: float = 0.0
+    """Seconds by which the times of SENT seem to be late; 0 if they agree."""
 
 
 def read_pairs(
@@ -48,6 +50,8 @@ def read_pairs(
     With `match` "time" rows are paired by user and time (or order), with "row" by their number in the file.
     """
     with input_errors("cannot read the pairs"):
+        for path in (true,) if sent is None else (true, sent):
+            _require_file(Path(path))
         if sent is None:
             return _of_one_file(Path(true), dict(columns or {}))
         first, second = read_positions(true, columns=columns), read_positions(sent, columns=columns, missing=True)
@@ -60,7 +64,15 @@ def read_pairs(
             "--match row",
             code="times-differ",
         )
-    return _checked(_by_time(first, second), first)
+    return _checked(_by_time(first, second), first, shift_s=time_shift_s(first, second))
+
+
+def _require_file(path: Path) -> None:
+    """Raise InputError if a file to read does not exist or is a folder."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder, expected a file with positions", code="is-a-folder")
+    if not path.exists():
+        raise InputError(f"no file {path}: check the name", code="file-not-found")
 
 
 def _of_one_file(path: Path, columns: dict[str, str]) -> Pairs:
@@ -164,19 +176,11 @@ def _sorted(first: Positions, lat: FloatArray, lon: FloatArray) -> Sample:
     fraction = np.asarray(first.rest, dtype=np.float64)
     order = np.lexsort((fraction, time_s, user))
     if first.timed:
-        time_s = time_s + _seconds(fraction, time_s)
+        time_s = time_s + fractions_s(fraction, time_s)
     return Sample(user[order], time_s[order], first.lat[order], first.lon[order], lat[order], lon[order])
 
 
-def _seconds(rest: FloatArray, whole: FloatArray) -> FloatArray:
-    """Return the fractions of a second of `rest`: fractions, exact times, or ticks of 1/1000 s or a power of it."""
-    if (np.abs(rest - whole) < 1).all():
-        return rest - whole
-    most = float(rest.max(initial=0.0))
-    return rest / next(unit for unit in (1, 1e3, 1e6, 1e9, math.inf) if most < unit)
-
-
-def _checked(matched: tuple[Sample, Matching], first: Positions) -> Pairs:
+def _checked(matched: tuple[Sample, Matching], first: Positions, *, shift_s: float = 0.0) -> Pairs:
     """Return the pairs; raise InputError for too few of them, or for exchanged coordinates."""
     sample, matching = matched
     if matching.pairs < FEWEST_PAIRS:
@@ -191,9 +195,9 @@ def _checked(matched: tuple[Sample, Matching], first: Positions) -> Pairs:
             code="columns-exchanged",
         )
     users = tuple(first.users[number] for number in numeric_order(list(first.users)))
-    unmatched = unmatched_warning(matching)
-    warnings = (*([unmatched] if unmatched else ()), *input_warnings(sample, timed=first.timed))
-    return Pairs(sample, users, first.timed, matching, warnings)
+    differ = time_shift_warning(shift_s) if shift_s else unmatched_warning(matching)
+    warnings = (*([differ] if differ else ()), *input_warnings(sample))
+    return Pairs(sample, users, first.timed, matching, warnings, shift_s)
 
 
 def _exchanged(sample: Sample, sent: BoolArray) -> bool:

@@ -14,12 +14,14 @@ from sim.analysis.answers.home_exposure import Night
 from sim.audit.answers import Answer, answers
 from sim.audit.attack import AttackResult, attack
 from sim.audit.home_curves import HomeCurve
-from sim.audit.input_warnings import unmatched_warning
+from sim.audit.input_warnings import exchange_warning, unmatched_warning
 from sim.audit.kernel import Kernel, empirical_kernel
+from sim.audit.noise import NoiseFit
 from sim.audit.pairs import Pairs
 from sim.audit.selection import MOST_COMPARED_PAIRS, Finding, identify
 from sim.audit.user_answers import UserAnswer, answer_record, curve_record, user_answers
-from sim.audit.wording import conclusion, grid_in_words, kind_in_words
+from sim.audit.wording import conclusion, grid_in_words, hypothesis_in_words, kind_in_words
+from sim.audit.zone import only_first
 
 SCHEMA_VERSION = 1
 _MOST_HOURS_OFF = 2.5
@@ -46,16 +48,25 @@ class Audit:
 
 def audit(pairs: Pairs, names: Sequence[str], *, night: Night = Night()) -> Audit:  # noqa: B008
     """Identify the mechanism of some pairs and attack it; homes are where users are at night."""
-    finding = identify(pairs.sample)
+    finding = identify(pairs.sample, complete=pairs.time_shift_s != 0)
     attacked = attack(pairs.sample, finding)
     answered = () if attacked is None else tuple(answers(attacked))
     users, curves = (
         ([], []) if attacked is None else user_answers(attacked, pairs.sample, timed=pairs.timed, night=night)
     )
     attack_notes = () if attacked is None else attacked.notes
-    notes = (*attack_notes, *pairs.warnings, *_notes(pairs, finding), *_night_notes(pairs, night))
+    exchanged = exchange_warning(
+        pairs.sample, timed=pairs.timed, noise=_is_continuous_noise(finding), one_file=len(names) == 1
+    )
+    warnings = (*pairs.warnings, *([exchanged] if exchanged else ()))
+    notes = (*warnings, *attack_notes, *_notes(pairs, finding), *_night_notes(pairs, night))
     kernel = empirical_kernel(pairs.sample)
     return Audit(tuple(names), pairs, finding, kernel, attacked, answered, tuple(users), tuple(curves), night, notes)
+
+
+def _is_continuous_noise(finding: Finding) -> bool:
+    fit = finding.fit
+    return isinstance(fit, NoiseFit) and fit.lattice is None and not finding.rejected
 
 
 def _night_notes(pairs: Pairs, night: Night) -> Iterator[str]:
@@ -72,10 +83,16 @@ def _notes(pairs: Pairs, finding: Finding) -> list[str]:
     """Return the warnings about rows that were not used, and about small samples."""
     matching = pairs.matching
     notes = []
-    differ = unmatched_warning(matching)
+    differ = pairs.time_shift_s != 0 or bool(unmatched_warning(matching))
     if matching.without_truth and not differ:
         notes.append(f"{matching.without_truth:,} sent rows have no true row and are not used.")
-    if matching.without_report and not differ:
+    if matching.without_report and not differ and finding.presence.kind == "all":
+        notes.append(
+            f"{matching.without_report:,} of {matching.true_rows:,} true rows have no sent position. They are only the "
+            f"{'first' if only_first(~pairs.sample.sent, pairs.sample.user) else 'last'} of each user's recording: the "
+            "files seem to cover different times, so they are not counted as dropped."
+        )
+    elif matching.without_report and not differ:
         notes.append(
             f"{matching.without_report:,} of {matching.true_rows:,} true rows have no sent position: counted as "
             "dropped by the mechanism. If the files cover different times, that is not the mechanism."
@@ -122,6 +139,7 @@ def as_json(result: Audit) -> dict[str, Any]:
         "candidates": [
             {
                 "kind": one.fit.kind,
+                "description": hypothesis_in_words(one.fit),
                 "log_likelihood": one.log_likelihood,
                 "difference": one.difference,
                 "error": one.error,
@@ -149,6 +167,7 @@ def as_json(result: Audit) -> dict[str, Any]:
         "night": asdict(result.night),
         "user_answers": [answer_record(one) for one in result.user_answers],
         "homes_known": [curve_record(one) for one in result.home_curves if not one.needs],
+        "time_shift_s": result.pairs.time_shift_s,
         "notes": list(result.notes),
     }
     return _finite(content)  # type: ignore[no-any-return]

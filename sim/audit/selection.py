@@ -21,7 +21,7 @@ from sim.audit.memory import fit_memory
 from sim.audit.mixture import MixtureFit, fit_fixed_place, fit_hiding, fit_noise_mixture, own_place
 from sim.audit.noise import NoiseFit, fit_noise
 from sim.audit.offset import LEAST_WHITE_M, OffsetFit, fit_offset
-from sim.audit.zone import Presence, fit_moved_zone, fit_presence
+from sim.audit.zone import Presence, fit_dropping, fit_moved_zone
 from sim.interfaces import FloatArray, IntArray
 from sim.rng import stream
 
@@ -100,9 +100,9 @@ class Finding:
         return (*self.presence.estimates, *self.fit.estimates)
 
 
-def identify(sample: Sample) -> Finding:
-    """Return the mechanism that explains the pairs best."""
-    presence = fit_presence(sample, ~sample.sent)
+def identify(sample: Sample, *, complete: bool = False) -> Finding:
+    """Return the mechanism that explains the pairs best; with `complete`, rows without a report were not dropped."""
+    presence = Presence("all", 0.0) if complete else fit_dropping(sample)
     kept = at_most(sample.rows(sample.sent), MOST_COMPARED_PAIRS)
     lattice = _lattice(kept)
     coarse = _coarse(lattice, kept)

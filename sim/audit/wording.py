@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
-from sim.audit.hypothesis import Estimate
+from sim.audit.grid_exponential import GridExponentialFit
+from sim.audit.hypothesis import Estimate, Fit
 from sim.audit.lattice import Lattice
+from sim.audit.noise import NoiseFit
 from sim.audit.selection import Finding
 
 _KINDS = {
@@ -87,6 +89,16 @@ def kind_in_words(kind: str) -> str:
     if first in ("zone", "dropping") and plus:
         return f"{_KINDS[first]}, otherwise {kind_in_words(rest)}"
     return ", with ".join(_KINDS.get(part, part.replace("_", " ")) for part in kind.split("+"))
+
+
+def hypothesis_in_words(fit: Fit) -> str:
+    """Return a fitted hypothesis in words, with the variant if several have the same kind."""
+    words = kind_in_words(fit.kind)
+    if isinstance(fit, NoiseFit) and fit.from_cell:
+        return f"{words} (before and after the noise)"
+    if isinstance(fit, GridExponentialFit):
+        return f"{words}, {fit.metric.capitalize()} distance, {fit.border} at the border"
+    return words
 
 
 def parameter_in_words(name: str) -> str:

@@ -11,7 +11,7 @@ from scipy.spatial import cKDTree
 
 from sim.audit.displacement import Sample
 from sim.audit.hypothesis import ATOM_M2, RARE, Estimate, share_interval
-from sim.interfaces import BoolArray, FloatArray, Generator
+from sim.interfaces import BoolArray, FloatArray, Generator, IntArray
 
 _LEAST_ROWS = 3
 _MOST_EXCEPTIONS = 0.05
@@ -55,6 +55,31 @@ class Presence:
     zones: tuple[Zone, ...] = ()
     gain: float = 0.0
     """Advantage of the zones over random alterations, in units of the Bayesian information criterion."""
+
+
+def fit_dropping(sample: Sample) -> Presence:
+    """Return whether reports are dropped; not if only the first, or only the last rows of users have none.
+
+    Those are rows before or after the recording of the sent positions.
+    """
+    missing = ~sample.sent
+    if missing.sum() >= _LEAST_ROWS and (only_first(missing, sample.user) or only_last(missing, sample.user)):
+        return Presence("all", 0.0)
+    return fit_presence(sample, missing)
+
+
+def only_first(rows: BoolArray, user: IntArray) -> bool:
+    """Return whether the chosen rows of each user come before all its others; `user` is sorted.
+
+    >>> only_first(np.array([True, False, True, True, False]), np.array([0, 0, 1, 1, 1]))
+    True
+    """
+    return not (rows[1:] & ~rows[:-1] & (user[1:] == user[:-1])).any()
+
+
+def only_last(rows: BoolArray, user: IntArray) -> bool:
+    """Return whether the chosen rows of each user come after all its others; `user` is sorted."""
+    return only_first(rows[::-1], user[::-1])
 
 
 def fit_presence(sample: Sample, altered: BoolArray) -> Presence:

@@ -10,10 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sim.audit.input_warnings import input_warnings
+from sim.audit.displacement import Sample
+from sim.audit.input_warnings import exchange_warning
 from sim.audit.pairs import read_pairs
+from sim.audit.record import audit
 from sim.errors import InputError
-from tests.audit.mechanisms import Release, decimals, laplace, zone
+from tests.audit.mechanisms import Release, decimals, gaussian, laplace, zone
 from tests.audit.movement import people
 from tests.support import raises_code
 
@@ -164,8 +166,24 @@ def test_bad_files_have_a_code(tmp_path: Path, name: str, text: str, code: str) 
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
-    with raises_code(InputError, "file-error"):
-        read_pairs(tmp_path / "none.csv")
+    true = _csv(tmp_path / "true.csv", _frame())
+    for files in ((tmp_path / "none.csv",), (true, tmp_path / "none.csv"), (tmp_path / "none.csv", true)):
+        with raises_code(InputError, "file-not-found") as raised:
+            read_pairs(*files)
+        assert str(tmp_path / "none.csv") in str(raised.value)
+        assert "Errno" not in str(raised.value)
+    with raises_code(InputError, "is-a-folder"):
+        read_pairs(true, tmp_path)
+
+
+def test_only_latitudes_out_of_range_suggest_swapped_columns(tmp_path: Path) -> None:
+    sent = _csv(tmp_path / "sent.csv", _frame())
+    for value, swapped in (("abc", False), (95.0, True)):
+        true = _csv(tmp_path / "true.csv", _frame().astype({"lat": object}).assign(lat=value))
+        with raises_code(InputError, "invalid-row") as raised:
+            read_pairs(true, sent)
+        assert ("swapped" in str(raised.value)) is swapped
+        assert ("must be a number" in str(raised.value)) is not swapped
 
 
 def test_a_constant_delay_is_stated(tmp_path: Path) -> None:
@@ -185,11 +203,16 @@ def _noisy(metres: float) -> pd.DataFrame:
     return _frame().assign(lat=lambda f: f["lat"] + noise[0], lon=lambda f: f["lon"] + noise[1])
 
 
+def _exchange(tmp_path: Path, true: pd.DataFrame, sent: pd.DataFrame) -> str:
+    pairs = read_pairs(_csv(tmp_path / "true.csv", true), _csv(tmp_path / "sent.csv", sent))
+    return exchange_warning(pairs.sample, timed=True, noise=False, one_file=False)
+
+
 @pytest.mark.parametrize("sent", [_noisy(300), _noisy(300).round(2), _frame(1e-3), _frame().round(2)])
 def test_exchanged_files_are_recognised_by_noise_or_few_places(tmp_path: Path, sent: pd.DataFrame) -> None:
     symmetric = len(sent) == len(_frame()) and np.allclose(sent["lat"] - _frame()["lat"], 1e-3)
-    assert "exchanged" not in _warnings(tmp_path, _frame(), sent)
-    assert ("exchanged" in _warnings(tmp_path, sent, _frame())) is not symmetric
+    assert not _exchange(tmp_path, _frame(), sent)
+    assert bool(_exchange(tmp_path, sent, _frame())) is not symmetric
 
 
 def test_placeholders_and_far_positions_are_counted(tmp_path: Path) -> None:
@@ -215,5 +238,26 @@ def test_only_exchanged_files_are_called_so(release: Release, seen: bool) -> Non
     sample = release(people(rng, users=5, pairs=300), rng)
     kept = sample.rows(sample.sent)
     swapped = replace(kept, lat=kept.sent_lat, lon=kept.sent_lon, sent_lat=kept.lat, sent_lon=kept.lon)
-    assert not list(input_warnings(sample, timed=True))
-    assert bool(list(input_warnings(swapped, timed=True))) is seen
+    for noise in (False, True):
+        assert not exchange_warning(sample, timed=True, noise=noise, one_file=False)
+        assert bool(exchange_warning(swapped, timed=True, noise=noise, one_file=False)) is seen
+
+
+def _noise_at_places() -> Sample:
+    rng = np.random.default_rng(3)
+    places = rng.normal(0, 0.02, (10, 6, 2))
+    user = np.repeat(np.arange(10), 40)
+    lat, lon = (np.array([[37.75], [-122.45]]) + places[user, rng.integers(0, 6, user.size)].T).round(5)
+    still = Sample(user, np.tile(np.arange(40) * 600.0, 10), lat, lon, lat, lon)
+    return gaussian(300)(still, rng)
+
+
+def test_noise_at_recurrent_places_is_no_exchange(tmp_path: Path) -> None:
+    sample = _noise_at_places()
+    names = {"lat": sample.lat, "lon": sample.lon, "sent_lat": sample.sent_lat, "sent_lon": sample.sent_lon}
+    file = _csv(tmp_path / "places.csv", pd.DataFrame({"user": sample.user, "time": sample.time_s, **names}))
+    result = audit(read_pairs(file), ["places.csv"])
+    assert result.finding.kind == "gaussian"
+    assert "exchanged" not in " ".join(result.notes)
+    known = exchange_warning(sample, timed=True, noise=False, one_file=True)
+    assert known.startswith("lat/lon and sent_lat/sent_lon may be exchanged: lat/lon has 60 different places")

@@ -80,12 +80,16 @@ def audit(
     pairs = read_pairs(true, sent, match=match, columns=_columns(columns))
     names = [path.name for path in (true, sent) if path is not None]
     result = audit(pairs, names, night=Night(*night, utc_offset_h))
+    notes = result.notes
+    if pairs.time_shift_s:
+        click.echo(visible(f"WARNING: {notes[0]}"))
+        notes = notes[1:]
     click.echo(visible(conclusion(result.finding)))
     for one in result.finding.estimates:
         click.echo(visible(f"  {parameter_in_words(one.name)}: {number(one.value, one.unit)}  [{interval(one)}]"))
     if sentence := home_sentence(result.user_answers):
         click.echo(visible(sentence))
-    for note in result.notes:
+    for note in notes:
         click.echo(visible(f"note: {note}"))
     contents = (page(result), json.dumps(as_json(result), indent=1, allow_nan=False) + "\n")
     with input_errors("cannot write the audit"):

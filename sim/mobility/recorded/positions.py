@@ -69,7 +69,7 @@ def read_positions(file: str | Path, *, columns: Mapping[str, str] | None = None
         lat, lat_faults = _degrees(frame, named["lat"], _LIMITS[0], missing=missing)
         lon, lon_faults = _degrees(frame, named["lon"], _LIMITS[1], missing=missing)
         user_faults = [(named["user"], "must be the id of a user", (users.codes < 0) | users.ambiguous)]
-        swapped = "; are lat and lon swapped?" if any(bad.any() for *_, bad in lat_faults) else ""
+        swapped = "; are lat and lon swapped?" if lat_faults[1][2].any() else ""
         reject_rows(path, frame, [*user_faults, *faults, *lat_faults, *lon_faults], swapped)
     except (FileNotFoundError, BadRows):
         raise
