@@ -91,7 +91,7 @@ def deviations(
         total = weight.groupby(by_user).transform("sum")
         mean = (values * weight).groupby(by_user).transform("sum") / total
         columns[name] = (values - mean) * weight * (number / total)
-    return table[[*keys, BATCH]].assign(**columns)
+    return pd.concat([table[[*keys, BATCH]], pd.DataFrame(columns, index=table.index)], axis=1)
 
 
 @dataclass(frozen=True, slots=True)

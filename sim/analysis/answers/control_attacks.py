@@ -3,8 +3,8 @@
 Users are divided into `FOLDS` folds. The adversary who guesses about a user knows the visits and homes of the users of
 all other folds, each user with the same weight, and guesses the cell that covers most of them within a scale. With at
 most `FOLDS` users, these are all other users. Of the scales up to the radius, the one with the most success over all
-folds counts, so that the success of a guess never decreases with the radius. The guess does not depend on the user's own data, so its success needs no
-correction.
+folds counts, so that the success of a guess never decreases with the radius. The guess does not depend on the user's
+own data, so its success needs no correction.
 """
 
 from __future__ import annotations

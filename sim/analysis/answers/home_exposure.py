@@ -7,8 +7,8 @@ noise out (of an even number the lower one, which is a cell if the estimates are
 the last night, which is better for adversaries that themselves accumulate evidence, such as the belief `home`; by the
 *frequent* rule, the place with the most estimates of all nights so far within a scale, which is better for users who
 are often elsewhere at night. Scales are fixed, and an adversary uses those up to the radius: the rules for a radius are
-also rules for each larger one, so that a user's home is never known later within a larger radius. A user without queries at
-night counts with all of them.
+also rules for each larger one, so that a user's home is never known later within a larger radius. A user without
+queries at night counts with all of them.
 
 The home is known from the first night on after which the estimate is within the radius, and stays within it until the
 end of the observation. That the home is known is only established by at least `STABLE_NIGHTS` nights, because even a

@@ -74,7 +74,7 @@ def _notes(collected: Collected, table: pd.DataFrame) -> Iterator[str]:
     if coarse:
         side = radius_text(float(f"{resolution:.3g}"))
         yield (
-            f"Cells of {side} are coarser than {', '.join(map(radius_text, coarse))} (marked !): "
+            f"Cells of {side} are coarser than {', '.join(map(radius_text, coarse))}: "
             "places are centres of cells, so within these radii means in the true cell, or in one whose centre is "
             "within the radius. Simulate a finer grid for these radii."
         )
