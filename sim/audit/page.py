@@ -132,8 +132,8 @@ def _attack(result: Audit) -> Markup:
     note = (
         f"The second half of each user's pairs is attacked ({len(result.attacked.sample):,} reports); the first half "
         f"is the past that the adversary knows. Cells of the attack: {grid.cell_m:,.0f} m. Intervals: 95 %, over "
-        "users; by Wilson's score, which is wide, for fewer than five users or if all have the same share. Controls use "
-        "no report."
+        "users; by Wilson's score, which is wide, for fewer than five users or if all have the same share. Controls "
+        "use no report."
     )
     return joined([answers_figure(result.answers), table(heads, rows), tag("p", note, class_="note")])
 

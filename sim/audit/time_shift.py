@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sim.audit.displacement import SAME_PLACE_M, Sample
+from sim.audit.displacement import M_PER_DEGREE, SAME_PLACE_M, metres_per_degree_east
 from sim.interfaces import FloatArray, IntArray
 from sim.mobility.recorded.positions import Positions
 
@@ -15,12 +15,12 @@ _MOST_STEPS = 56
 """Time zones and daylight saving time are multiples of 15 minutes up to 14 hours."""
 _MOST_DIFFERENCES = 20
 """Number of the most common differences of the first or last times of users that are tested."""
-_SMALLER = 0.5
+_SMALLER = 0.4
 """Ratio of the displacements with and without the shift below which the times look shifted."""
 _FEWEST_PAIRS = 30
-_LEAST_SHARE = 0.5
-"""Least number of pairs after the shift, as a share of those before."""
-_NEAREST = 0.9
+_MOVED_M = 100.0
+"""Distance between the true positions of a row with and without the shift above which they differ."""
+_NEAREST = 0.99
 """Share of the pairs, the nearest ones, whose mean displacement is compared."""
 _MOST_ROWS = 20_000
 
@@ -32,7 +32,8 @@ def time_shift_s(first: Positions, second: Positions) -> float:
     """Return the shift of the times of `second` that explains its positions much better than none; otherwise 0.
 
     Candidates are multiples of 15 minutes up to 14 hours and differences of the first and last times of users. The
-    mean displacement of the nearest 90 % of the pairs must be less than half of that without a shift.
+    mean displacement must be less than 0.4 of that without a shift, over the rows whose true positions differ. Reports
+    that are repeated for some time have on average half of that time as delay, and a ratio of at least 0.5.
     """
     if not (first.timed and second.timed):
         return 0.0
@@ -40,14 +41,12 @@ def time_shift_s(first: Positions, second: Positions) -> float:
     true, sent = _rows(first, common), _rows(second, common)
     if true[0].size == 0 or sent[0].size == 0:
         return 0.0
-    pairs, distance_m = _displacement(true, sent, 0)
-    if pairs < _FEWEST_PAIRS or distance_m <= SAME_PLACE_M:
-        return 0.0
-    best, limit = 0, _SMALLER * distance_m
+    unshifted = _matched(true, sent, 0)
+    best, least = 0, _SMALLER
     for shift in _candidates(true, sent):
-        count, shifted_m = _displacement(true, sent, shift)
-        if count >= max(_FEWEST_PAIRS, _LEAST_SHARE * pairs) and shifted_m < limit:
-            best, limit = shift, shifted_m
+        ratio = _ratio(true, sent, unshifted, _matched(true, sent, shift))
+        if ratio < least:
+            best, least = shift, ratio
     return best / 1000
 
 
@@ -99,18 +98,33 @@ def _ends(rows: Rows) -> tuple[dict[int, int], dict[int, int]]:
     return dict(zip(reversed(user), reversed(time_ms), strict=True)), dict(zip(user, time_ms, strict=True))
 
 
-def _displacement(true: Rows, sent: Rows, shift_ms: int) -> tuple[int, float]:
-    """Return the number of pairs if the sent times are `shift_ms` late, and the mean displacement of the nearest."""
+def _matched(true: Rows, sent: Rows, shift_ms: int) -> IntArray:
+    """Return the true row of each sent row if the sent times are `shift_ms` late; -1 if there is none."""
     start = int(min(true[1].min(), sent[1].min() - shift_ms))
     span = int(max(true[1].max(), sent[1].max() - shift_ms)) - start + 1
-    keys = [rows[0] * span + rows[1] - start for rows in (true, sent)]
-    keys[1] = keys[1] - shift_ms
+    keys = [rows[0] * span + time_ms - start for rows, time_ms in ((true, true[1]), (sent, sent[1] - shift_ms))]
     row = np.searchsorted(keys[0], keys[1]).clip(max=keys[0].size - 1)
-    match = keys[0][row] == keys[1]
-    count = int(match.sum())
-    if count == 0:
-        return 0, np.inf
-    at = row[match]
-    pairs = Sample(true[0][at], true[1][at] / 1000, true[2][at], true[3][at], sent[2][match], sent[3][match])
-    nearest = np.sort(pairs.distance_m)[: max(1, int(_NEAREST * count))]
-    return count, float(nearest.mean())
+    return np.where(keys[0][row] == keys[1], row, -1)
+
+
+def _ratio(true: Rows, sent: Rows, before: IntArray, after: IntArray) -> float:
+    """Return the mean displacement after a shift over that before it, of rows whose true positions differ.
+
+    The most distant 1 % are left out: a missing position may be 0, 0. Without enough rows the ratio is infinite.
+    """
+    both = np.flatnonzero((before >= 0) & (after >= 0))
+    one, other = before[both], after[both]
+    moved = _distance_m(true[2][one], true[3][one], true[2][other], true[3][other]) > _MOVED_M
+    if moved.sum() < _FEWEST_PAIRS:
+        return np.inf
+    lat, lon = sent[2][both[moved]], sent[3][both[moved]]
+    means = []
+    for row in (one[moved], other[moved]):
+        distance = np.sort(_distance_m(true[2][row], true[3][row], lat, lon))
+        means.append(float(distance[: max(1, int(_NEAREST * distance.size))].mean()))
+    return means[1] / means[0] if means[0] > SAME_PLACE_M else np.inf
+
+
+def _distance_m(lat: FloatArray, lon: FloatArray, other_lat: FloatArray, other_lon: FloatArray) -> FloatArray:
+    east = (other_lon - lon) * metres_per_degree_east(lat)
+    return np.hypot(east, (other_lat - lat) * M_PER_DEGREE)

@@ -61,11 +61,23 @@ def _read(folder: Path, release: Release, *, shift_s: int = 0) -> Pairs:
 
 
 @pytest.mark.parametrize("shift_s", [3600, -3600, 19_800, 1200])
-@pytest.mark.parametrize("release", [identity, laplace(150), decimals(3)])
+@pytest.mark.parametrize("release", [identity, laplace(100), decimals(3)])
 def test_shifted_times_are_found(tmp_path: Path, release: Release, shift_s: int) -> None:
     pairs = _read(tmp_path, release, shift_s=shift_s)
     assert pairs.time_shift_s == shift_s
     assert pairs.warnings[0].startswith(f"The times of SENT look shifted by {shift_s:+,} s")
+
+
+@pytest.mark.parametrize(("release", "shift_s"), [(identity, 3600), (decimals(3), -7200), (decimals(2), 0)])
+def test_shifts_of_users_who_mostly_stay_are_found(tmp_path: Path, release: Release, shift_s: int) -> None:
+    walks = _walks()
+    hold = np.flatnonzero(np.tile(np.arange(ROWS) % 50 >= 4, USERS))  # four steps, then a long stay
+    lat, lon = walks.lat.copy(), walks.lon.copy()
+    for row in hold:
+        lat[row], lon[row] = lat[row - 1], lon[row - 1]
+    still = replace(walks, lat=lat, lon=lon, sent_lat=lat, sent_lon=lon)
+    files = _files(tmp_path, release(still, np.random.default_rng(2)), shift_s=shift_s)
+    assert read_pairs(*files).time_shift_s == shift_s
 
 
 @pytest.mark.parametrize(
