@@ -10,7 +10,8 @@ import pytest
 from sim.audit.displacement import Sample
 from sim.audit.families import FAMILIES, Family
 from sim.audit.lattice import Axis, Lattice
-from sim.audit.noise import Mass, fit_noise
+from sim.audit.noise import Mass, NoiseFit, fit_noise
+from sim.audit.wording import hypothesis_in_words
 from sim.lppm.planar_noise import quadrant_mass
 from tests.audit.mechanisms import disc, gaussian, laplace
 from tests.audit.movement import people
@@ -85,3 +86,8 @@ def test_interval_of_a_sharp_edge_is_that_of_the_largest_distance() -> None:
     assert fit.scale_m == pytest.approx(sample.distance_m.max())
     assert fit.interval[0] == pytest.approx(fit.scale_m, rel=1e-4)
     assert fit.interval[1] == pytest.approx(fit.scale_m * 0.05 ** (-1 / 2000), rel=1e-4)
+
+
+def test_variants_of_noise_with_snapping_have_different_words() -> None:
+    words = [hypothesis_in_words(NoiseFit(FAMILIES[0], 1.0, LATTICE, from_cell=value)) for value in (False, True)]
+    assert words[1] == f"{words[0]} (before and after the noise)"
