@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -56,4 +58,4 @@ def test_known_offset_decays_with_the_time_constant() -> None:
     sample = Sample(np.zeros(2, dtype=np.int64), time_s, place, place, place, np.full(2, 100 / M_PER_DEGREE))
     past, target = sample.rows(np.array([0])), sample.rows(np.array([1]))
     estimate = estimates_from_memory(fit, past, target, Plane(0.0, 0.0), np.zeros((1, 2)))
-    assert estimate[0] == pytest.approx([100 - 100 / np.e, 0])
+    assert estimate[0] == pytest.approx([100 - 100 / math.e, 0])
