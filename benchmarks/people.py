@@ -60,8 +60,8 @@ class City:
         if grid is None:
             grid = Grid.rectangle(rows=rows, cols=cols, width_km=CELL_KM[0] * cols, height_km=CELL_KM[1] * rows)
         self.distance = manhattan(grid)
-        self.world = World(grid=grid, roads=None, privacy_distance=self.distance, quality_distance=self.distance)
-        self._people = Favourites(FavouritesParameters(), grid=grid, seed=SEED)
+        self.world = World(locations=grid, roads=None, privacy_distance=self.distance, quality_distance=self.distance)
+        self._people = Favourites(FavouritesParameters(), locations=grid, seed=SEED)
 
     @classmethod
     def resolved(cls, shape: tuple[int, int]) -> City:
@@ -71,7 +71,7 @@ class City:
     @property
     def n_cells(self) -> int:
         """The number of cells."""
-        return self.world.grid.n_cells
+        return self.world.n_cells
 
     def designs(self, names: Sequence[str]) -> dict[str, Design]:
         """Return the designs with these names."""

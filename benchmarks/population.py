@@ -83,7 +83,7 @@ def scenario(users: int, file: Path | None = None) -> Scenario:
 def write_traces(users: int, file: Path) -> None:
     """Write a Parquet file with the visits of synthetic users, some thousand users at a time."""
     grid = Grid.san_francisco()
-    people = Favourites(FavouritesParameters(), grid=grid, seed=1)
+    people = Favourites(FavouritesParameters(), locations=grid, seed=1)
     names = people.users(users)
     schema = pa.Schema.from_pandas(pd.DataFrame({"user": ["a"], "time_s": [0], "cell": [0]}), preserve_index=False)
     with pq.ParquetWriter(file, schema) as writer:

@@ -70,7 +70,7 @@ def beliefs() -> dict[str, Any]:
     smoothed = importlib.import_module("smoothed_filter").SmoothedFilter(**given, lag=1, independent_share=0.5)
     hourly = importlib.import_module("hourly_filter").HourlyFilter(**given, weight=1e-12, independent_share=0.5)
     plain = importlib.import_module("sim.belief.gravity_filter").GravityFilterParameters(independent_share=0.5)
-    world = World(grid=GRID, roads=None, privacy_distance=DISTANCE, quality_distance=DISTANCE)
+    world = World(locations=GRID, roads=None, privacy_distance=DISTANCE, quality_distance=DISTANCE)
     return {"plain": plain.build(given["statistics"], None, world), "smoothed": smoothed, "hourly": hourly}
 
 
@@ -109,7 +109,7 @@ def test_the_last_smoothed_posteriors_equal_forward_backward_by_matrices() -> No
 
 @pytest.mark.parametrize(("ball", "radius"), [("chi-square", 0.1), ("kl", 0.2)])
 def test_the_largest_expected_distance_equals_that_by_matrices(ball: str, radius: float) -> None:
-    world = World(grid=GRID, roads=None, privacy_distance=DISTANCE, quality_distance=DISTANCE)
+    world = World(locations=GRID, roads=None, privacy_distance=DISTANCE, quality_distance=DISTANCE)
     design = importlib.import_module("robust_remap").RobustMix(world=world, ball=ball, radius=radius)
     posterior = np.random.default_rng(4).dirichlet(np.full(GRID.n_cells, 0.1), 3)
     mean, square = posterior @ DISTANCE.matrix_km, posterior @ DISTANCE.matrix_km**2

@@ -24,7 +24,6 @@ from sim.storage.errors import RequestError
 from sim.storage.event_schema import EVENTS
 from sim.storage.run_directory import RunDirectory
 from sim.storage.summary_rows import require_cells
-from sim.world.grid import Grid
 
 COLUMNS = [
     *("point", "lppm", "replication", "user", "index", "time_s", "cell", "output", "attack", "estimate"),
@@ -35,7 +34,7 @@ COLUMNS = [
 def output_space(run: RunDirectory, lppm: str, point: int) -> OutputSpace:
     """Return the output space of an LPPM."""
     manifest = run.manifest()
-    return outputs.read(manifest.output_spaces[lppm], Grid(**manifest.world_of(point).grid), point)
+    return outputs.read(manifest.output_spaces[lppm], manifest.world_of(point).restore_locations(), point)
 
 
 def shown_at(space: OutputSpace, output: int | None) -> tuple[int, ...]:
@@ -164,7 +163,7 @@ def query_counts(totals: Totals, point: int, lppm: str, attack: str) -> pd.Serie
 def map_tiles(run: RunDirectory, point: int) -> Tiles:
     """Return the tiles of the map of a sweep point."""
     grid = run.manifest().world_of(point).grid
-    return Tiles.of(grid["rows"], grid["cols"])
+    return Tiles(1, 1, 1) if grid is None else Tiles.of(grid["rows"], grid["cols"])
 
 
 def users_to_replay(run: RunDirectory, totals: Totals, points: Chosen) -> list[str]:

@@ -58,7 +58,7 @@ class Mechanism(BaseMechanism):
         self.user = user
         self.queries = 0
         """Number of reports made so far."""
-        self.output_space = output_space(design, world.grid.n_cells)
+        self.output_space = output_space(design, world.n_cells)
         """Meaning of the outputs, which need not be cells: ``output_space.cells(output)``."""
 
     def __repr__(self) -> str:
@@ -92,8 +92,8 @@ class Mechanism(BaseMechanism):
         >>> report.index, 0 <= report.output < 9
         (1, True)
         """
-        if not 0 <= cell < self.world.grid.n_cells:
-            raise ValueError(f"cell must be in [0, {self.world.grid.n_cells}), got {cell}")
+        if not 0 <= cell < self.world.n_cells:
+            raise ValueError(f"cell must be in [0, {self.world.n_cells}), got {cell}")
         query = Query(self.user, self.queries + 1, int(time_s), int(cell))
         channel = self.channel(query.time_s)
         output = channel.sample(query.cell, rng) if self.draw is None else self.draw(query, channel, rng)

@@ -62,12 +62,12 @@ def make_statistics(
         )
     parts = _traces(traces)
     pooled = len({trace.user for trace in parts}) > 1
-    return count(parts, n_cells=world.grid.n_cells, restart_s=restart_s).statistics(pooled=pooled)
+    return count(parts, n_cells=world.n_cells, restart_s=restart_s).statistics(pooled=pooled)
 
 
 def statistics_of(training: Statistics | ArrayLike | None, world: World, name: str) -> Statistics:
     """Return statistics given as such, as a histogram over the cells, or, for None, without data (uniform)."""
-    n_cells = world.grid.n_cells
+    n_cells = world.n_cells
     if training is None:
         return statistics([], n_cells=n_cells)
     if isinstance(training, Statistics):

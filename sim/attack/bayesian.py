@@ -131,7 +131,7 @@ class BayesianParameters(AttackParameters):
             attack=attack,
             belief_of=belief_of,
             design=design,
-            readable=output_space(design, context.world.grid.n_cells) == context.outputs,
+            readable=output_space(design, context.world.n_cells) == context.outputs,
         )
 
     def _inference(self, belief_of: Callable[[str], Belief], context: AttackContext) -> Attack:

@@ -46,7 +46,7 @@ class AttackContext:
     @property
     def outputs(self) -> OutputSpace:
         """The meaning of the outputs of the mechanism."""
-        return self.space or Cells(self.world.grid.n_cells)
+        return self.space or Cells(self.world.n_cells)
 
 
 class AttackParameters(Parameters):

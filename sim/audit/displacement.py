@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from sim.interfaces import BoolArray, FloatArray, IntArray
-from sim.world.grid import KM_PER_DEGREE
+from sim.world.locations import KM_PER_DEGREE
 
 M_PER_DEGREE = 1000.0 * KM_PER_DEGREE
 SAME_PLACE_M = 0.1

@@ -25,7 +25,8 @@ from sim.mobility.traces import LONGEST, Trace
 from sim.rng import stream
 from sim.world import World
 from sim.world.distances.manhattan import manhattan
-from sim.world.grid import KM_PER_DEGREE, Grid
+from sim.world.grid import Grid
+from sim.world.locations import KM_PER_DEGREE
 from sim.world.roads.lattice import lattice
 
 MOST_VISITS = 100_000
@@ -42,7 +43,7 @@ class Bench:
         grid = _in_paris(Grid.rectangle(rows=3, cols=4, width_km=4.0, height_km=3.0))
         distance = manhattan(grid)
         roads = lattice(grid, rng=stream(0, "bench"))
-        self.world = World(grid=grid, roads=roads, privacy_distance=distance, quality_distance=distance)
+        self.world = World(locations=grid, roads=roads, privacy_distance=distance, quality_distance=distance)
         cells = stream(0, "cells").integers(0, 6, size=60)
         self.statistics: Statistics = statistics([Trace("ann", np.arange(60), cells)], n_cells=grid.n_cells)
         self.channel = exponential(distance, 0.8)
@@ -51,7 +52,7 @@ class Bench:
     @property
     def n_cells(self) -> int:
         """The number of cells of the world."""
-        return self.world.grid.n_cells
+        return self.world.n_cells
 
     def given(self, family: str) -> dict[str, Any]:
         """Return the arguments that the simulator passes to constructors of a family besides the scenario's keys."""

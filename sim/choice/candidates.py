@@ -51,8 +51,8 @@ def suitable(names: Sequence[str], scenario: Scenario, *, all_of_them: bool) -> 
 
     With `all_of_them`, mechanisms that are slow or misleading are left out too.
     """
-    grid, world = scenario.world.grid, scenario.world
-    size = WorldSize(n_cells=grid.n_cells, quality=world.quality_distance.kind, privacy=world.privacy_distance.kind)
+    world = scenario.world
+    size = WorldSize(n_cells=scenario.n_cells, quality=world.quality_distance.kind, privacy=world.privacy_distance.kind)
     good, remarks = [], []
     for name in names:
         spec = LPPMSpec.model_validate({"kind": name})

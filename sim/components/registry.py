@@ -81,6 +81,7 @@ FAMILIES = {
     family.name: family
     for family in (
         Family("grid", "world.grid"),
+        Family("locations", "world.locations"),
         Family("roads", "world.roads"),
         Family("distance", "world.privacy_distance, world.quality_distance"),
         Family("mobility", "users.mobility", ("users", "visits")),

@@ -61,7 +61,6 @@ def _blocks(scenario: Scenario, lppms: Collection[str], users: int, queries: int
 
 def queries_in_chunk(scenario: Scenario, lppms: Collection[str]) -> int:
     """Return the minimum number of queries in a chunk: fewer for large grids and for beliefs that learn."""
-    grid = scenario.world.grid
     specs = [lppm for lppm in scenario.lppms if lppm.name in lppms]
     learns = not all(spec.is_memoryless for spec in specs) or not all(one.is_memoryless for one in scenario.attacks)
-    return max(min(CHUNK_QUERIES, CHUNK_QUERIES * (CELLS_LEARNING if learns else CELLS) // grid.n_cells), 1)
+    return max(min(CHUNK_QUERIES, CHUNK_QUERIES * (CELLS_LEARNING if learns else CELLS) // scenario.n_cells), 1)

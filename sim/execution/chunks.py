@@ -140,7 +140,7 @@ def _log(
 ) -> SimulationLog:
     """Return the empty log of a simulation; without `expected`, expected metrics do not apply to the mechanism."""
     world, users = population.setting.world, len(population.setting.users)
-    most = snapshot_users(world.grid.n_cells, len(scenario.record.snapshots))
+    most = snapshot_users(world.n_cells, len(scenario.record.snapshots))
     return SimulationLog(
         world=world,
         traces=population.traces,

@@ -20,7 +20,7 @@ from sim.scenario.plausibility import remarks
 from sim.scenario.sweep import Point
 from sim.storage.event_schema import SCHEMA_VERSION
 from sim.storage.manifest import RunIdentity, RunManifest
-from sim.world import World
+from sim.world import Grid, World
 
 _PACKAGES = ("simpy", "numpy", "scipy", "networkx", "pandas", "matplotlib", "pydantic", "pyarrow")
 
@@ -77,7 +77,7 @@ def _worlds(swept: list[Point], populations: PopulationCache) -> tuple[list[dict
         worlds.append(
             {
                 "points": sorted(point.index for point in own_points),
-                "grid": world.grid.describe(),
+                "grid" if isinstance(world.locations, Grid) else "locations": world.locations.describe(),
                 "roads": None if world.roads is None else world.roads.describe(),
                 "traces": setting.readings(),
             }
@@ -96,7 +96,7 @@ def _output_space(lppm: LPPMSpec, world: World) -> Any:
     """Return the output space of an LPPM, as `sim.lppm.outputs.read` reads it."""
     if lppm.lppm is not None:
         with input_errors(f"lppms.{lppm.name}.lppm"):
-            complete = lppm.lppm.build(world, statistics([], n_cells=world.grid.n_cells))
+            complete = lppm.lppm.build(world, statistics([], n_cells=world.n_cells))
         own_space = LPPMCapabilities.space.of(complete)
         return "cells" if own_space is None else own_space.describe()
     with input_errors(f"lppms.{lppm.name}.design"):

@@ -25,7 +25,7 @@ class Mechanisms:
         with input_errors(f"lppms.{spec.name}.{'design' if spec.lppm is None else 'lppm'}"):
             design = self._design = spec.design.build(self._world)
             probe = None if spec.lppm is None else self._complete(population.traces[0].user)
-        n_cells = self._world.grid.n_cells
+        n_cells = self._world.n_cells
         space = output_space(design, n_cells) if probe is None else LPPMCapabilities.space.of(probe) or Cells(n_cells)
         self.space: OutputSpace = space
         """Output space of the design or the complete mechanism."""

@@ -94,4 +94,4 @@ def _bytes_of(population: Population) -> int:
     """Return the approximate memory of a population: the transition matrices of its users."""
     setting = population.setting
     regimes = 1 + 3 * len(setting.scenario.shifts)  # a shift begins, reaches its weight, ends
-    return len(population.members) * regimes * setting.world.grid.n_cells**2 * 8
+    return len(population.members) * regimes * setting.world.n_cells**2 * 8

@@ -1,4 +1,4 @@
-"""Output spaces: the meaning of a mechanism's outputs if they are not cells of the grid.
+"""Output spaces: the meaning of a mechanism's outputs if they are not cells.
 
 In the event log an output is an integer. An output space maps it to a cell, region, set of cells or point. Spaces are
 written to the manifest, and `read` restores them from there.
@@ -14,7 +14,7 @@ from typing import Any
 
 from sim.errors import InvalidValue
 from sim.interfaces import Design, DesignCapabilities, OutputSpace
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 
 _M_PER_KM = 1000
 _HALF = 2**25
@@ -154,12 +154,13 @@ class Sets:
 class Points:
     """An output is a point in the plane, rounded to metres, with both coordinates encoded in one integer.
 
+    >>> from sim.world import Grid
     >>> space = Points(Grid.rectangle(rows=1, cols=2, width_km=2.0, height_km=1.0))
     >>> space.place_km(space.output(1.2344, -3.0))
     (1.234, -3.0)
     """
 
-    grid: Grid
+    locations: Locations
     kind = "points"
     nothing = None
     count = 4 * _HALF**2
@@ -171,17 +172,17 @@ class Points:
         return north * 2 * _HALF + east
 
     def place_km(self, output: int) -> tuple[float, float]:
-        """Return the coordinates in km east and north of the south-west corner of the grid."""
+        """Return the coordinates in km east and north of the south-west corner."""
         north, east = divmod(output, 2 * _HALF)
         return (east - _HALF) / _M_PER_KM, (north - _HALF) / _M_PER_KM
 
     def cells(self, output: int) -> tuple[int, ...]:
-        """Return the cell that contains the point, or the nearest cell if the point is outside the grid."""
+        """Return the cell that contains the point, or the nearest one."""
         return (self.shown_at(output),)
 
     def shown_at(self, output: int) -> int:
-        """Return the cell that contains the point, or the nearest cell if the point is outside the grid."""
-        return nearest_cell(self.grid, *self.place_km(output))
+        """Return the cell that contains the point, or the nearest one."""
+        return int(self.locations.nearest(*self.place_km(output)))
 
     def describe(self) -> dict[str, Any]:
         """Return the entry of the manifest."""
@@ -192,16 +193,17 @@ class Points:
 class Places:
     """An output is one of the places in a list, which may lie between the centres of cells or outside the grid.
 
+    >>> from sim.world import Grid
     >>> space = Places(Grid.rectangle(rows=1, cols=2, width_km=2.0, height_km=1.0), x_km=(1.0, 2.5), y_km=(0.5, 0.5))
     >>> space.place_km(1), space.shown_at(1)
     ((2.5, 0.5), 1)
     """
 
-    grid: Grid
+    locations: Locations
     x_km: tuple[float, ...]
-    """Coordinates of the places in km east of the south-west corner of the grid."""
+    """Coordinates of the places in km east of the south-west corner."""
     y_km: tuple[float, ...]
-    """Coordinates of the places in km north of the south-west corner of the grid."""
+    """Coordinates of the places in km north of the south-west corner."""
     kind = "places"
     nothing = None
 
@@ -217,26 +219,20 @@ class Places:
         return len(self.x_km)
 
     def place_km(self, output: int) -> tuple[float, float]:
-        """Return the coordinates in km east and north of the south-west corner of the grid."""
+        """Return the coordinates in km east and north of the south-west corner."""
         return self.x_km[output], self.y_km[output]
 
     def cells(self, output: int) -> tuple[int, ...]:
-        """Return the cell that contains the place, or the nearest cell if the place is outside the grid."""
+        """Return the cell that contains the place, or the nearest one."""
         return (self.shown_at(output),)
 
     def shown_at(self, output: int) -> int:
-        """Return the cell that contains the place, or the nearest cell if the place is outside the grid."""
-        return nearest_cell(self.grid, *self.place_km(output))
+        """Return the cell that contains the place, or the nearest one."""
+        return int(self.locations.nearest(*self.place_km(output)))
 
     def describe(self) -> dict[str, Any]:
         """Return the entry of the manifest."""
         return {"kind": self.kind, "x_km": list(self.x_km), "y_km": list(self.y_km)}
-
-
-def nearest_cell(grid: Grid, x_km: float, y_km: float) -> int:
-    """Return the cell that contains a position, or the nearest cell if the position is outside the grid."""
-    inside = min(max(x_km, 0.0), grid.width_km), min(max(y_km, 0.0), grid.height_km)
-    return int(grid.cell_of_km(*inside))
 
 
 def described(by_point: Mapping[int, Any]) -> Any:
@@ -257,18 +253,18 @@ def described(by_point: Mapping[int, Any]) -> Any:
     return spaces[0]["space"] if len(spaces) == 1 else {"kind": "by_point", "spaces": spaces}
 
 
-def read(described: dict[str, Any] | str, grid: Grid, point: int = 0) -> OutputSpace:
+def read(described: dict[str, Any] | str, locations: Locations, point: int = 0) -> OutputSpace:
     """Return the output space that a manifest describes at one sweep point."""
     entry: dict[str, Any] = {"kind": described} if isinstance(described, str) else described
     if entry["kind"] == "by_point":
-        return read(next(one["space"] for one in entry["spaces"] if point in one["points"]), grid)
+        return read(next(one["space"] for one in entry["spaces"] if point in one["points"]), locations)
     readers: dict[str, Callable[[], OutputSpace]] = {
-        "cells": lambda: Cells(grid.n_cells),
-        "cells_or_nothing": lambda: CellsOrNothing(grid.n_cells),
+        "cells": lambda: Cells(locations.n_cells),
+        "cells_or_nothing": lambda: CellsOrNothing(locations.n_cells),
         "regions": lambda: Regions(tuple(map(tuple, entry["regions"])), tuple(entry["centres"])),
-        "sets": lambda: Sets(grid.n_cells, entry["size"]),
-        "points": lambda: Points(grid),
-        "places": lambda: Places(grid, tuple(entry["x_km"]), tuple(entry["y_km"])),
+        "sets": lambda: Sets(locations.n_cells, entry["size"]),
+        "points": lambda: Points(locations),
+        "places": lambda: Places(locations, tuple(entry["x_km"]), tuple(entry["y_km"])),
     }
     if entry["kind"] not in readers:
         raise ValueError(f"unknown output space {entry['kind']!r}")

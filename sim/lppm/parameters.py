@@ -15,7 +15,7 @@ from sim.inference.dense import require_dense
 from sim.interfaces import Design
 from sim.lppm.strength import RealisedBudget, StrengthRange
 from sim.world import World
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,12 @@ class DesignParameters(Parameters):
     short_names: ClassVar[ShortNames | tuple[ShortNames, ...] | None] = None
     """Short names; several if names differ in the parameters of the design."""
     needs_coordinates: ClassVar[bool] = False
-    """Whether the design needs a grid with latitudes and longitudes."""
+    """Whether the design needs locations with latitudes and longitudes."""
+
+    @property
+    def needs_grid(self) -> bool:
+        """Whether the design needs the cells of a grid, in rows and columns."""
+        return False
 
     @property
     def uses_prior(self) -> bool:
@@ -119,7 +124,7 @@ class DesignParameters(Parameters):
         Called while a run is planned. The default, for designs without a matrix over all pairs of cells, does nothing.
         """
 
-    def step(self, grid: Grid) -> tuple[str, float, float] | None:  # noqa: ARG002
+    def step(self, locations: Locations) -> tuple[str, float, float] | None:  # noqa: ARG002
         """Return the smallest step in km of the mechanism's own grid, after the parameter that sets it and its value.
 
         On larger cells of the world, the mechanism cannot have its effect. None: the mechanism has no grid of its own.

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from sim.analysis.answers.grid_places import is_resolved
+from sim.analysis.answers.places import is_resolved
 from sim.analysis.answers.questions import LOCATED
 from sim.analysis.answers.radii import radius_text
 from sim.analysis.answers.shown import PRECISE_KM

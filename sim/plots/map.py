@@ -22,6 +22,7 @@ from sim.interfaces import FloatArray
 from sim.plots import style
 from sim.plots.labels import literal, printable
 from sim.plots.style import COLOURS, INK, STYLE
+from sim.storage.errors import RequestError
 from sim.storage.manifest import RecordedWorld
 
 _HEAT = LinearSegmentedColormap.from_list("heat", ["#ffffff", COLOURS[3]])
@@ -57,6 +58,8 @@ class BaseMap:
     def of(cls, world: RecordedWorld) -> BaseMap:
         """Read a world of a manifest."""
         grid, roads = world.grid, world.roads or {}
+        if grid is None:
+            raise RequestError("the figure map shows the cells of grids only", code="needs-grid")
         ends = np.zeros((0, 2, 2))
         if roads:
             nodes = np.column_stack([roads["x_m"], roads["y_m"]]) / 1000

@@ -107,7 +107,7 @@ def _outputs(mechanism: Mechanism, grid: Grid, count: int) -> dict[str, Any]:
 
 def _errors(table: Table, channel: Channel, world: World) -> dict[str, Any]:
     """Return the difference between the table and the channel, and the epsilon of both on small grids."""
-    n_cells, n_outputs = world.grid.n_cells, channel.n_outputs
+    n_cells, n_outputs = world.n_cells, channel.n_outputs
     largest, variation, raised = 0.0, 0.0, 0
     for cell in _spread(n_cells, 2_000):
         exact, stored = channel.row(cell), table.row(cell, n_outputs)

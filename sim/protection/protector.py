@@ -82,7 +82,7 @@ class Protector:
         self._state = state
         self._world = parts.world
         self._design = parts.design
-        self._space = output_space(parts.design, parts.world.grid.n_cells)
+        self._space = output_space(parts.design, parts.world.n_cells)
         self._statistics = parts.statistics
         self._shared: Mechanism | None = None
         self._users: dict[str, ProtectedUser] = {}
@@ -94,10 +94,10 @@ class Protector:
     @classmethod
     def create(cls, path: Path, setup: Setup, statistics: Statistics, folders: Folders) -> Self:
         """Begin a new state; raise an error if the file exists."""
-        if statistics.n_cells != setup.world.grid.n_cells:
+        n_cells = setup.world.n_cells(setup.roads_seed, folders)
+        if statistics.n_cells != n_cells:
             raise InputError(
-                f"training must have the {setup.world.grid.n_cells} cells of the grid, got {statistics.n_cells}",
-                code="wrong-shape",
+                f"training must have the {n_cells} cells of the world, got {statistics.n_cells}", code="wrong-shape"
             )
         parts = _parts(setup, statistics, folders)  # before the file exists: a mechanism may be impossible to build
         where = folders.absolute()
@@ -216,17 +216,17 @@ class Protector:
         return mechanism
 
     def _cell(self, lat: float, lon: float) -> int:
-        cell = cell_at(self._world.grid, lat, lon)
+        cell = cell_at(self._world.locations, lat, lon)
         if cell < 0 and self.setup.outside == "nearest":
             self.moved += 1
-            return nearest_cell(self._world.grid, lat, lon)
+            return nearest_cell(self._world.locations, lat, lon)
         return cell
 
     def _answer(self, output: int | None, *, repeated: bool = False) -> Answer:
         if output is None:
             return Answer("outside", None, None, (), repeated)
         status: Status = "nothing" if output == self._space.nothing else "reported"
-        return Answer(status, output, *reported_places(output, self._space, self._world.grid), repeated)
+        return Answer(status, output, *reported_places(output, self._space, self._world.locations), repeated)
 
 
 def _require_position(time_s: int, lat: float, lon: float) -> None:

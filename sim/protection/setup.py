@@ -45,9 +45,9 @@ class Setup(Spec):
 
     @model_validator(mode="after")
     def _can_be_protected(self) -> Self:
-        if not self.world.grid.on_earth:
+        if not self.world.where.on_earth:
             raise InvalidValue(
-                f"a stream of latitudes and longitudes needs a grid with coordinates, found a {self.world.grid.kind}; "
+                f"a stream of latitudes and longitudes needs a grid with coordinates, found a {self.world.where.kind}; "
                 "allowed: san_francisco, region",
                 code="no-coordinates",
             )

@@ -93,6 +93,8 @@ def _replay(study: Study, name: str, result: Result, room: int) -> dict[str, Any
         return {"none": NO_POSITIONS}
     chosen = study.at_middle(study.summary[study.summary["run"] == name])
     first = chosen.iloc[0]
+    if result.manifest.world_of(int(first["point"])).grid is None:
+        return {"none": "The replay shows the cells of grids only."}
     expected = query_counts(result.totals(), first["point"], first["own_lppm"], first["attack"])
     values = values_per_query(len(chosen), chosen["lppm"].nunique())
     selected = evenly(expected[result.trajectories().users], int(room / (_LETTERS_PER_VALUE * values)))
@@ -242,6 +244,7 @@ def _packed_beliefs(beliefs: pd.DataFrame, users: Sequence[str]) -> dict[str, An
 
 def _world(result: Result, point: int) -> dict[str, Any]:
     world = result.manifest.world_of(point)
+    assert world.grid is not None
     size = {name: world.grid[name] for name in ("rows", "cols", "width_km", "height_km")}
     tiles = map_tiles(result.run, point)
     return (

@@ -21,7 +21,7 @@ from sim.mobility.synthetic.markov import MarkovChainParameters
 from sim.mobility.training.others import OthersParameters
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import Fault, ScenarioError
-from sim.world.parameters import GridParameters
+from sim.world.parameters import GridParameters, LocationParameters
 
 
 def require_feasible(scenarios: Iterable[Scenario]) -> None:
@@ -50,7 +50,7 @@ def _faults(scenario: Scenario) -> Iterator[Fault]:
 def _requirements(scenario: Scenario) -> Iterator[tuple[str, Any]]:
     """Yield the path of each part with a function that raises `InvalidValue` if the part is refused."""
     world = scenario.world
-    cells = world.grid.n_cells
+    cells = scenario.n_cells
     size = WorldSize(n_cells=cells, quality=world.quality_distance.kind, privacy=world.privacy_distance.kind)
 
     def dense(what: str) -> Any:
@@ -69,7 +69,7 @@ def _requirements(scenario: Scenario) -> Iterator[tuple[str, Any]]:
         if isinstance(mobility, MarkovChainParameters):
             yield f"{path}.mobility", dense("the transitions between all pairs of cells")
     for lppm in scenario.lppms:
-        yield f"lppms.{lppm.name}.design", partial(_require_design, lppm.design, size, world.grid)
+        yield f"lppms.{lppm.name}.design", partial(_require_design, lppm.design, size, world.where)
         if what := _matrix_of(lppm.belief):
             yield f"lppms.{lppm.name}.belief", dense(what)
     for attack in scenario.attacks:
@@ -78,20 +78,26 @@ def _requirements(scenario: Scenario) -> Iterator[tuple[str, Any]]:
         if what := _matrix_of(attack.belief):
             yield f"attacks.{attack.name}.belief", dense(what)
         if attack.assumes is not None:
-            yield f"attacks.{attack.name}.assumes", partial(_require_design, attack.assumes, size, world.grid)
+            yield f"attacks.{attack.name}.assumes", partial(_require_design, attack.assumes, size, world.where)
             yield f"attacks.{attack.name}.assumes", partial(require_calibrated, attack.assumes)
     if scenario.record.epsilon != "none":
         yield "record.epsilon", dense("the probabilities of all outputs in all cells")
 
 
-def _require_design(design: DesignParameters, size: WorldSize, grid: GridParameters) -> None:
+def _require_design(design: DesignParameters, size: WorldSize, where: LocationParameters) -> None:
     """Raise `InvalidValue` if a design needs a matrix that is too large, or coordinates that the grid does not have."""
     design.require_feasible(size)
-    if design.needs_coordinates and not grid.on_earth:
+    if design.needs_coordinates and not where.on_earth:
         raise InvalidValue(
-            f"the design {design.kind} works on latitudes and longitudes, which a grid of kind {grid.kind} does not "
-            "have: use a grid of kind region or san_francisco",
+            f"the design {design.kind} works on latitudes and longitudes, which the kind {where.kind} does not have: "
+            "use a grid of kind region or san_francisco, or locations in degrees",
             code="no-coordinates",
+        )
+    if design.needs_grid and not isinstance(where, GridParameters):
+        raise InvalidValue(
+            f"the design {design.kind} needs the cells of a grid, found locations of kind {where.kind}: use "
+            "`world.grid`, or another design",
+            code="needs-grid",
         )
 
 

@@ -26,7 +26,7 @@ def _expected_metrics(scenario: Scenario) -> Iterator[Finding]:
     if record.expected and "expected" in record.model_fields_set and not scenario.records_expected:
         message = (
             f"expected metrics need the estimates for all outputs, so they are recorded on grids with at most "
-            f"{EXPECTED_CELLS:,} cells, found {scenario.world.grid.n_cells:,}: use larger cells, or remove `expected: "
+            f"{EXPECTED_CELLS:,} cells, found {scenario.n_cells:,}: use larger cells, or remove `expected: "
             "true` to record sampled metrics only"
         )
         yield Finding(("record", "expected"), message, "expected-needs-small-grid")
@@ -34,7 +34,7 @@ def _expected_metrics(scenario: Scenario) -> Iterator[Finding]:
 
 def _exponential_designs(scenario: Scenario) -> Iterator[Finding]:
     """Find exponential designs under a quality distance without structure, which need a matrix of all distances."""
-    kind, n_cells = scenario.world.quality_distance.kind, scenario.world.grid.n_cells
+    kind, n_cells = scenario.world.quality_distance.kind, scenario.n_cells
     names = [lppm.name for lppm in scenario.lppms if isinstance(lppm.design, ExponentialParameters)]
     if names and kind not in _WITHOUT_MATRIX and dense_bytes(n_cells) > DENSE_BYTES:
         message = (

@@ -28,7 +28,7 @@ from sim.scenario.lppms import LPPMSpec
 from sim.scenario.people import UsersSpec
 from sim.scenario.record import EXPECTED_CELLS, RecordSpec
 from sim.scenario.world import WorldSpec
-from sim.world import World
+from sim.world import Locations, World
 
 MOST_POINTS = 10_000
 
@@ -211,9 +211,18 @@ class Scenario(Spec):
         ]
 
     @property
+    def n_cells(self) -> int:
+        """Number of locations of the world."""
+        return self.world.n_cells(self.seed, self.place)
+
+    def build_locations(self) -> Locations:
+        """Return the locations of the world."""
+        return self.world.build_locations(self.seed, self.place)
+
+    @property
     def records_expected(self) -> bool:
         """Return whether expected metrics are recorded: not on grids with more than `EXPECTED_CELLS` cells."""
-        return self.record.expected and self.world.grid.n_cells <= EXPECTED_CELLS
+        return self.record.expected and self.n_cells <= EXPECTED_CELLS
 
     @property
     def everybody_needed_by(self) -> str:
@@ -287,9 +296,13 @@ class Scenario(Spec):
         """
         data = self.model_dump(mode="json", include=None if only is None else set(only))
         if "world" in data:
-            grid = data["world"]["grid"]
-            grid["rows"], grid["cols"] = self.world.grid.shape
-            del grid["cell_m"]
+            if self.world.locations is not None:
+                del data["world"]["grid"]
+            else:
+                del data["world"]["locations"]
+                grid = data["world"]["grid"]
+                grid["rows"], grid["cols"] = self.world.grid.shape
+                del grid["cell_m"]
         for part in {"lppms", "attacks"} & data.keys():
             for spec, item in zip(vars(self)[part], data[part], strict=True):
                 if isinstance(spec, LPPMSpec | BayesianParameters):

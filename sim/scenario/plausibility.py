@@ -23,6 +23,7 @@ from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import Scenario
 from sim.scenario.record import EXPECTED_CELLS
 from sim.world.grid import Grid
+from sim.world.locations import Locations
 
 NEVER = 1e-6
 """A mechanism that reports another than the true cell with a smaller probability provides no protection."""
@@ -106,22 +107,22 @@ def _remarks_on(design: DesignParameters, scenario: Scenario) -> Iterator[tuple[
     """Yield parameter, problem and value of each implausible parameter."""
     budget_km = design.budget_km if design.realised_budget is None else design.realised_budget.realised
     kind = scenario.world.quality_distance.kind
-    grid = scenario.world.grid.build()
+    locations = scenario.build_locations()
     if isinstance(design, _WITH_EPSILON) and design.epsilon_per_km is not None:
-        yield from _remarks_on_epsilon(design, design.epsilon_per_km, kind, grid)
-    if budget_km is not None and kind in _ON_THE_GROUND and budget_km > (longest := _diameter_km(grid, kind)):
+        yield from _remarks_on_epsilon(design, design.epsilon_per_km, kind, locations)
+    if budget_km is not None and kind in _ON_THE_GROUND and budget_km > (longest := _diameter_km(locations, kind)):
         text = f"larger than the largest distance between two cells, {longest:.3g} km: the mechanism cannot reach it"
         yield "quality_budget_km", text, budget_km
-    yield from _remarks_on_step(design, grid)
+    yield from _remarks_on_step(design, locations)
 
 
-def _remarks_on_step(design: DesignParameters, grid: Grid) -> Iterator[tuple[str, str, float]]:
+def _remarks_on_step(design: DesignParameters, locations: Locations) -> Iterator[tuple[str, str, float]]:
     """Yield a remark if cells are larger than the steps of the mechanism's own grid."""
-    needs_plane = design.needs_coordinates and grid.south is None  # reported as an error
-    step = None if needs_plane else design.step(grid)
-    if step is not None and max(_sides_km(grid)) > step[2]:
+    needs_plane = design.needs_coordinates and locations.bounds is None  # reported as an error
+    step = None if needs_plane else design.step(locations)
+    if step is not None and max(locations.cell_size_km) > step[2]:
         name, value, step_km = step
-        cell = " x ".join(f"{side:.3g}" for side in _sides_km(grid))
+        cell = " x ".join(f"{side:.3g}" for side in locations.cell_size_km)
         text = (
             f"cells of {cell} km are larger than the steps of the mechanism, {step_km:.3g} km: its effect cannot be "
             "represented; use smaller cells"
@@ -129,34 +130,40 @@ def _remarks_on_step(design: DesignParameters, grid: Grid) -> Iterator[tuple[str
         yield name, text, value
 
 
-def _remarks_on_epsilon(design: Any, epsilon: float, kind: str, grid: Grid) -> Iterator[tuple[str, str, float]]:
-    cell = f"{grid.width_km / grid.cols:.3g} x {grid.height_km / grid.rows:.3g} km"
-    escape = escape_probability(design, epsilon, kind, grid)
-    if escape is not None and escape < NEVER and grid.n_cells > 1:
+def _remarks_on_epsilon(
+    design: Any, epsilon: float, kind: str, locations: Locations
+) -> Iterator[tuple[str, str, float]]:
+    width_km, height_km = locations.cell_size_km
+    cell = f"{width_km:.3g} x {height_km:.3g} km"
+    escape = escape_probability(design, epsilon, kind, locations)
+    if escape is not None and escape < NEVER and locations.n_cells > 1:
         drawn = f"the true cell is drawn with probability above {1 - NEVER:g}"
         text = f"no protection before the remap, if any: on cells of {cell}, {drawn}"
         yield "epsilon_per_km", text, epsilon
-    longest = _diameter_km(grid, "manhattan") * (1 if kind in _ON_THE_GROUND else _DETOUR)
+    longest = _diameter_km(locations, "manhattan") * (1 if kind in _ON_THE_GROUND else _DETOUR)
     bounded = kind not in ("matrix", "semantic") or not isinstance(design, ExponentialParameters)
     if isinstance(design, ExponentialParameters) and design.reveal_probability > 0:
         bounded = False  # reports may be the true cell at any epsilon
     if 0 < epsilon * longest < INDEPENDENT and bounded:
         ratio = math.exp((2 if isinstance(design, ExponentialParameters) else 1) * epsilon * longest)
         text = (
-            f"almost no information in reports: in a region of {grid.width_km:.3g} x {grid.height_km:.3g} km, no "
+            f"almost no information in reports: in a region of {locations.width_km:.3g} x {locations.height_km:.3g} km, no "
             f"report is more than {ratio:.6g} times as likely from one cell as from another"
         )
         yield "epsilon_per_km", text, epsilon
 
 
-def escape_probability(design: Any, epsilon: float, kind: str, grid: Grid) -> float | None:
+def escape_probability(design: Any, epsilon: float, kind: str, locations: Locations) -> float | None:
     """Return an upper bound of the probability to report another than the true cell, before the remap.
 
     The true cell is in the middle of the grid. An infinite lattice is cut off after twenty cells on each side; cells
     beyond do not matter for large epsilon. None if the probability does not follow from the geometry: for continuous
-    outputs, and for distances that are read from a file.
+    outputs, for distances that are read from a file, and for locations other than the cells of a grid.
     """
-    east, north = (np.arange(-_LATTICE, _LATTICE + 1) * side for side in _sides_km(grid))
+    if not isinstance(locations, Grid):
+        return None
+    grid = locations
+    east, north = (np.arange(-_LATTICE, _LATTICE + 1) * side for side in grid.cell_size_km)
     match design:
         case ExponentialParameters() if kind in ("matrix", "semantic"):
             return None
@@ -170,7 +177,7 @@ def escape_probability(design: Any, epsilon: float, kind: str, grid: Grid) -> fl
             # The exponential mechanism with half the epsilon has the same guarantee, and no smaller loss.
             return _elsewhere(epsilon / 2, east, north, manhattan=False)
         case PlanarLaplaceParameters() if design.discretise:
-            reach = epsilon * min(_sides_km(grid)) / 2
+            reach = epsilon * min(grid.cell_size_km) / 2
             return (1 + reach) * math.exp(-reach)
     return None
 
@@ -183,12 +190,7 @@ def _elsewhere(epsilon: float, east_km: Any, north_km: Any, *, manhattan: bool) 
     return others / (1.0 + others)
 
 
-def _sides_km(grid: Grid) -> tuple[float, float]:
-    return grid.width_km / grid.cols, grid.height_km / grid.rows
-
-
-def _diameter_km(grid: Grid, kind: str) -> float:
-    """Return the largest distance in km between two cell centres."""
-    east = float(grid.col_x_km[-1] - grid.col_x_km[0])
-    north = float(grid.row_y_km[-1] - grid.row_y_km[0])
+def _diameter_km(locations: Locations, kind: str) -> float:
+    """Return the largest distance in km between two locations along the axes, or an upper bound."""
+    east, north = float(np.ptp(locations.x_km)), float(np.ptp(locations.y_km))
     return math.hypot(east, north) if kind == "euclidean" else east + north

@@ -58,7 +58,7 @@ def _parts(scenario: Scenario) -> Iterator[tuple[str, str]]:
     limits = [f"{number} {unit}" for number, unit in ((users.queries, "queries"), (users.days, "days")) if number]
     count = "" if users.count is None else f"{users.count} "
     yield "users", f"{count}{users.mobility.kind}{', ' if limits else ''}{', '.join(limits)}"
-    yield "grid", scenario.world.grid.kind
+    yield "grid" if scenario.world.locations is None else "locations", scenario.world.where.kind
     if scenario.shifts:
         yield "shifts", ", ".join(shift.kind for shift in scenario.shifts)
     yield "LPPMs", ", ".join(lppm.name for lppm in scenario.lppms)

@@ -1,53 +1,120 @@
-"""The world of a scenario: grid, roads, distances."""
+"""The world of a scenario: locations, roads, distances."""
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from functools import lru_cache
+from typing import Annotated, Any, Self
 
 from pydantic import model_validator
 
-from sim.components.files import Place
+from sim.components.files import Place, files_of
 from sim.components.registry import OneOf
 from sim.components.spec import Spec
 from sim.errors import InvalidValue
 from sim.rng import stream
+from sim.world import Locations as Built
 from sim.world import World
+from sim.world.distances.euclidean import EuclideanParameters
 from sim.world.distances.manhattan import ManhattanParameters
 from sim.world.grids.san_francisco import SanFranciscoParameters
-from sim.world.parameters import DistanceParameters, GridParameters, RoadsParameters
+from sim.world.parameters import DistanceParameters, GridParameters, LocationParameters, RoadsParameters
+from sim.world.roads.graph import Roads as RoadGraph
 
 Grid = Annotated[GridParameters, OneOf("grid")]
+Locations = Annotated[LocationParameters, OneOf("locations")]
 Roads = Annotated[RoadsParameters, OneOf("roads")]
 Distance = Annotated[DistanceParameters, OneOf("distance")]
 
 
 class WorldSpec(Spec):
-    """World of the simulation: cells, roads, and distances between cells."""
+    """World of the simulation: locations, roads, and distances between locations."""
 
     grid: Grid = SanFranciscoParameters()
     """Grid of cells, the possible locations."""
+    locations: Locations | None = None
+    """Locations other than the cells of a grid: points, areas or parts of a road network. Replaces `grid`."""
     roads: Roads | None = None
     """Road network; required by commuters, taxis, road distances and shifts of roads. Default: none."""
     privacy_distance: Distance = ManhattanParameters()
-    """Distance d_P from the true cell to the adversary's estimate: the adversary error, in km."""
+    """Distance d_P from the true location to the adversary's estimate: the adversary error, in km. Default: manhattan
+    on grids, euclidean with `locations`."""
     quality_distance: Distance = ManhattanParameters()
-    """Distance d_Q from the true cell to the reported one: the user's quality loss, in km."""
+    """Distance d_Q from the true location to the reported one: the user's quality loss, in km. Default: manhattan on
+    grids, euclidean with `locations`."""
 
     @model_validator(mode="after")
-    def _roads_on_earth(self) -> Self:
-        if self.roads is not None and self.roads.needs_earth and not self.grid.on_earth:
+    def _consistent(self) -> Self:
+        if self.locations is not None and "grid" in self.model_fields_set:
+            message = "`locations` replaces `grid`: found both, remove one"
+            raise InvalidValue(message, code="exclusive-keys")
+        if self.roads is not None and self.roads.needs_earth and not self.where.on_earth:
             message = (
-                f"roads from a {self.roads.kind} file need a grid with geographic coordinates, "
-                f"found a {self.grid.kind}; allowed: san_francisco, region"
+                f"roads from a {self.roads.kind} file need locations with geographic coordinates, "
+                f"found {self.where.kind}; allowed: grids of kind san_francisco or region, and locations in degrees"
             )
             raise InvalidValue(message, code="no-coordinates")
+        if self.where.needs_roads and self.roads is None:
+            message = f"locations of kind {self.where.kind} require `world.roads`, found none: add roads"
+            raise InvalidValue(message, code="no-roads")
         return self
+
+    @model_validator(mode="after")
+    def _default_distances(self) -> Self:
+        """Measure along straight lines between locations without rows and columns."""
+        if self.locations is not None:
+            for name in {"privacy_distance", "quality_distance"} - self.model_fields_set:
+                vars(self)[name] = EuclideanParameters()
+        return self
+
+    @property
+    def where(self) -> LocationParameters:
+        """Parameters of the locations: those of `locations` if given, otherwise those of the grid."""
+        return self.grid if self.locations is None else self.locations
+
+    def n_cells(self, seed: int, place: Place) -> int:
+        """Return the number of locations, without building a grid."""
+        return self.grid.n_cells if self.locations is None else self.build_locations(seed, place).n_cells
+
+    def build_locations(self, seed: int, place: Place) -> Built:
+        """Return the locations; those from files are cached until a file changes."""
+        if self.locations is None:
+            return self.grid.build()
+        located = [place.locate(name) for name in files_of(self)]
+        stats = [(path.absolute(), path.stat().st_mtime_ns, path.stat().st_size) for path in located]
+        return _located(self.model_dump_json(), tuple(stats), _Building(self, seed, place))
 
     def build(self, seed: int, place: Place) -> World:
         """Build the world; `place` locates the files."""
-        grid = self.grid.build()
-        roads = None if self.roads is None else self.roads.build(grid, place, stream(seed, "roads"))
-        privacy = self.privacy_distance.build(grid, roads, place)
+        locations = self.build_locations(seed, place)
+        roads = None if self.roads is None else self._roads_on(locations, seed, place)
+        privacy = self.privacy_distance.build(locations, roads, place)
         same = self.privacy_distance == self.quality_distance
-        quality = privacy if same else self.quality_distance.build(grid, roads, place)
-        return World(grid=grid, roads=roads, privacy_distance=privacy, quality_distance=quality)
+        quality = privacy if same else self.quality_distance.build(locations, roads, place)
+        return World(locations=locations, roads=roads, privacy_distance=privacy, quality_distance=quality)
+
+    def _roads_on(self, locations: Built, seed: int, place: Place) -> RoadGraph:
+        assert self.roads is not None
+        return self.roads.build(locations, place, stream(seed, "roads"))
+
+
+class _Building:
+    """A call of `LocationParameters.locate` that is not part of the key of the cache, but for the seed of the roads."""
+
+    def __init__(self, world: WorldSpec, seed: int, place: Place) -> None:
+        self._world, self._seed, self._place = world, seed, place
+
+    def __call__(self) -> Built:
+        return self._world.where.locate(
+            self._place, lambda region: self._world._roads_on(region, self._seed, self._place)
+        )
+
+    def __hash__(self) -> int:
+        return hash(self._seed)
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, _Building) and self._seed == other._seed
+
+
+@lru_cache(maxsize=8)
+def _located(world: str, files: tuple[Any, ...], build: _Building) -> Built:  # noqa: ARG001 - parts of the key
+    return build()

@@ -34,7 +34,7 @@ class AttackLog:
     def __init__(self, name: str, users: Mapping[str, UserLog], world: World) -> None:
         self._name = name
         self._answers = {user: _Answers(log) for user, log in users.items()}
-        self._n_cells = world.grid.n_cells
+        self._n_cells = world.n_cells
         self._privacy = world.privacy_distance
         self.revisions: list[Revision] = []
 

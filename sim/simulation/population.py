@@ -128,7 +128,7 @@ class Population:
             if share is not None:
                 life = life.cut(share, spec.queries)
             for trace in (life.past, life.test):
-                check_cells(trace, self.setting.world.grid.n_cells)
+                check_cells(trace, self.setting.world.n_cells)
             if not len(life.test):
                 raise InvalidValue(
                     f"{user} never queries in the test (queries in the past: {len(life.past)})"
@@ -156,7 +156,7 @@ class Population:
 
     def untrained(self) -> Statistics:
         """Return the statistics without any data."""
-        return statistics([], n_cells=self.setting.world.grid.n_cells)
+        return statistics([], n_cells=self.setting.world.n_cells)
 
     def others(self, training: str) -> Statistics:
         """Return the pooled statistics of the other people of a training set, the same in every replication."""
@@ -185,7 +185,7 @@ class Population:
         life = self.lives[user]
         if not life.borders:
             return [(1, self.truth(user))]
-        n_cells = self.setting.world.grid.n_cells
+        n_cells = self.setting.world.n_cells
         return regimes(life.test, life.borders, n_cells=n_cells, restart_s=self.scenario.restart_s)
 
     def _statistics_of_test(self, user: str) -> Statistics:
@@ -222,7 +222,7 @@ class Population:
         return past.part(0, until if queries is None else min(until, queries))
 
     def _count(self, *traces: Trace) -> Counts:
-        return count(traces, n_cells=self.setting.world.grid.n_cells, restart_s=self.scenario.restart_s)
+        return count(traces, n_cells=self.setting.world.n_cells, restart_s=self.scenario.restart_s)
 
 
 class LivesOnDemand(Mapping[str, Life]):

@@ -163,7 +163,7 @@ class Setting:
             self._trace_of_other(training, user, mobility, demand, queries, days)
             for user in mobility.users(spec.count)[people.start : people.stop]
         )
-        return count(traces, n_cells=self.world.grid.n_cells, restart_s=scenario.restart_s)
+        return count(traces, n_cells=self.world.n_cells, restart_s=scenario.restart_s)
 
     def _trace_of_other(
         self, training: str, user: str, mobility: Mobility, demand: Demand, queries: int | None, days: float | None

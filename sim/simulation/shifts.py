@@ -76,7 +76,7 @@ class Shifts:
             life.life = live_again(life.user, life.mobility, life.demand())
             return
         life.replace_cells(
-            detours.rerouted(life.times_s, life.cells, grid=self._world.grid, roads=usual, roads_at=roads_at)
+            detours.rerouted(life.times_s, life.cells, locations=self._world.locations, roads=usual, roads_at=roads_at)
         )
 
     def _road_windows(self, life: ShiftedLife) -> dict[str, Window]:
@@ -97,7 +97,7 @@ class Shifts:
             spec = next(spec for spec in self._shifts if spec.name == changes[-1])
             assert isinstance(spec, ShiftOfRoads)
             with input_errors(f"shifts.{spec.name}"):
-                changed = spec.changed(before, self._world.grid, self._context.stream(spec.name))
+                changed = spec.changed(before, self._world.locations, self._context.stream(spec.name))
             self._changed_roads[changes] = changed
         return self._changed_roads[changes]
 

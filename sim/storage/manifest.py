@@ -18,6 +18,7 @@ from sim.scenario.models import Scenario
 from sim.scenario.reading.source import Source
 from sim.scenario.reading.validation import validate
 from sim.storage.errors import RunError
+from sim.world import Locations, restore
 
 FREE_KEYS = ("name", "description", "replications")
 """Keys of a scenario that do not affect the content of a part."""
@@ -47,12 +48,18 @@ class RecordedWorld(_Entry):
     """A world and its sweep points."""
 
     points: list[int]
-    grid: dict[str, Any]
-    """Arguments of `sim.world.grid.Grid`."""
+    grid: dict[str, Any] | None = None
+    """Arguments of `sim.world.grid.Grid`; None for other locations."""
+    locations: dict[str, Any] | None = None
+    """Locations other than the cells of a grid, as `Locations.describe` returns them; None for a grid."""
     roads: dict[str, Any] | None = None
     """Counts, nodes and edges of the road graph, as `Roads.describe` returns them."""
     traces: dict[str, dict[str, Any]]
     """Counts of the rows and users read from each trace file, by its place in the scenario."""
+
+    def restore_locations(self) -> Locations:
+        """Return the locations of the world."""
+        return restore(self.grid or self.locations or {})
 
 
 class Repetition(_Entry):

@@ -14,15 +14,14 @@ from numpy.typing import ArrayLike
 
 from sim.errors import InvalidValue
 from sim.interfaces import FloatArray, IntArray
+from sim.world.locations import Bounds, Locations
 
-EARTH_RADIUS_KM = 6371.0088
-KM_PER_DEGREE = EARTH_RADIUS_KM * math.pi / 180.0
 BORDER_KM = 1e-9
 """Tolerance at the outer border (1 micrometre): conversion to degrees and back has errors of about 1e-12 km."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
+class Grid(Locations):
     """A rectangle of rows x cols equal cells, georeferenced or not.
 
     Use `Grid.rectangle`, `Grid.region` or `Grid.san_francisco`.
@@ -103,11 +102,12 @@ class Grid:
                 f"longitudes must satisfy -180 <= west < east <= 180, got west={west}, east={east}",
                 code="invalid-region",
             )
+        width_km, height_km = Bounds(south, north, west, east).size_km
         return cls(
             rows=rows,
             cols=cols,
-            width_km=(east - west) * _km_per_degree_east(south, north),
-            height_km=(north - south) * KM_PER_DEGREE,
+            width_km=width_km,
+            height_km=height_km,
             south=float(south),
             north=float(north),
             west=float(west),
@@ -139,44 +139,55 @@ class Grid:
         row = _slot(y_km, self.height_km, self.rows)
         return np.where((row >= 0) & (col >= 0), row * self.cols + col, -1)
 
-    def cell_of(self, lat: ArrayLike, lon: ArrayLike) -> IntArray:
-        """Return the cell of each position given in degrees, -1 outside the region."""
-        return self.cell_of_km(*self.to_km(lat, lon))
-
-    def to_km(self, lat: ArrayLike, lon: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return (x_km, y_km) of positions given in degrees."""
-        south, west, km_per_degree_east = self._projection()
-        x_km = (np.asarray(lon, dtype=np.float64) - west) * km_per_degree_east
-        y_km = (np.asarray(lat, dtype=np.float64) - south) * KM_PER_DEGREE
-        return x_km, y_km
-
-    def to_degrees(self, x_km: ArrayLike, y_km: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return (lat, lon) of positions given in km."""
-        south, west, km_per_degree_east = self._projection()
-        lat = south + np.asarray(y_km, dtype=np.float64) / KM_PER_DEGREE
-        lon = west + np.asarray(x_km, dtype=np.float64) / km_per_degree_east
-        return lat, lon
+    def nearest(self, x_km: ArrayLike, y_km: ArrayLike) -> IntArray:
+        """Return the cell that is nearest to each position given in km, wherever the position is."""
+        return self.cell_of_km(np.clip(x_km, 0.0, self.width_km), np.clip(y_km, 0.0, self.height_km))
 
     @property
-    def km_per_degree(self) -> tuple[float, float]:
-        """Return the km per degree of latitude and of longitude."""
-        return KM_PER_DEGREE, self._projection()[2]
+    def cell_size_km(self) -> tuple[float, float]:
+        """Return the extent of a cell from west to east and from south to north in km."""
+        return self.width_km / self.cols, self.height_km / self.rows
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        """Return the kind of the locations."""
+        return "grid"
+
+    @property
+    def labels(self) -> None:  # type: ignore[override]
+        """Return None: cells have no labels."""
+        return None
+
+    @property
+    def weights(self) -> None:  # type: ignore[override]
+        """Return None: cells have no weights."""
+        return None
+
+    @property
+    def bounds(self) -> Bounds | None:  # type: ignore[override]
+        """Return the region in degrees; None if the grid is not georeferenced."""
+        if self.south is None or self.north is None or self.west is None or self.east is None:
+            return None
+        return Bounds(self.south, self.north, self.west, self.east)
+
+    def summary(self) -> str:
+        """Return number and size of the cells in words."""
+        width_km, height_km = self.cell_size_km
+        each = f"{1000 * width_km:,.0f} m (east-west) x {1000 * height_km:,.0f} m (north-south)"
+        return f"{self.n_cells:,} ({self.rows:,} rows x {self.cols:,} columns) of {each}"
 
     def describe(self) -> dict[str, int | float | None]:
         """Return the manifest entry: the keyword arguments from which `Grid(**...)` restores this grid."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.init}
 
-    def _projection(self) -> tuple[float, float, float]:
-        if self.south is None or self.north is None or self.west is None:
-            raise InvalidValue(
-                "the grid has no latitudes and longitudes: use Grid.region, or a grid of kind region or san_francisco",
-                code="no-coordinates",
-            )
-        return self.south, self.west, _km_per_degree_east(self.south, self.north)
 
-
-def _km_per_degree_east(south: float, north: float) -> float:
-    return KM_PER_DEGREE * math.cos(math.radians((south + north) / 2.0))
+def require_grid(locations: Locations) -> Grid:
+    """Return the locations if they are the cells of a grid; raise `InvalidValue` otherwise."""
+    if isinstance(locations, Grid):
+        return locations
+    raise InvalidValue(
+        f"needs the cells of a grid, found locations of kind {locations.kind}: use `world.grid`", code="needs-grid"
+    )
 
 
 def _slot(km: ArrayLike, length_km: float, count: int) -> IntArray:

@@ -1,8 +1,9 @@
-"""Base classes of the parameters of grids, roads and distances."""
+"""Base classes of the parameters of locations, roads and distances."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import model_validator
@@ -14,6 +15,7 @@ from sim.errors import InvalidValue
 from sim.interfaces import Generator
 from sim.world.distance import Distance
 from sim.world.grid import Grid
+from sim.world.locations import Locations
 
 if TYPE_CHECKING:
     from sim.world.roads.graph import Roads
@@ -23,7 +25,23 @@ MOST_CELLS = 10_000_000
 `lppm-sim check` estimates."""
 
 
-class GridParameters(Parameters):
+class LocationParameters(Parameters):
+    """Parameters of a finite set of locations."""
+
+    needs_roads: ClassVar[bool] = False
+    """Whether the locations are parts of the roads of the world."""
+
+    @property
+    def on_earth(self) -> bool:
+        """Whether the locations are georeferenced, that is, have latitudes and longitudes."""
+        return True
+
+    @abstractmethod
+    def locate(self, place: Place, roads_on: Callable[[Locations], Roads]) -> Locations:
+        """Return the locations; `place` resolves file names, and `roads_on` builds the roads in a region."""
+
+
+class GridParameters(LocationParameters):
     """Parameters of a grid."""
 
     rows: Count | None = None
@@ -32,9 +50,6 @@ class GridParameters(Parameters):
     """Number of cells from west to east."""
     cell_m: Positive | None = None
     """Approximate height and width of a cell in m; `rows` and `cols` follow. Replaces these two keys."""
-
-    on_earth: ClassVar[bool] = True
-    """Whether the grid is georeferenced, that is, has latitudes and longitudes."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -75,6 +90,10 @@ class GridParameters(Parameters):
         """Return the grid."""
         return self.of_shape(*self.shape)
 
+    def locate(self, place: Place, roads_on: Callable[[Locations], Roads]) -> Grid:  # noqa: ARG002
+        """Return the grid."""
+        return self.build()
+
 
 def _cells_in(extent_km: float, cell_m: float) -> int:
     """Return the number of cells of about this size along an extent.
@@ -92,18 +111,18 @@ class RoadsParameters(Parameters):
     """Whether the nodes are in degrees, which requires a georeferenced grid."""
 
     @abstractmethod
-    def build(self, grid: Grid, place: Place, rng: Generator) -> Roads:
-        """Return the roads on a grid; `place` resolves file names."""
+    def build(self, grid: Locations, place: Place, rng: Generator) -> Roads:
+        """Return the roads in the region of some locations; `place` resolves file names."""
 
 
 class DistanceParameters(Parameters):
-    """Parameters of a distance between cells."""
+    """Parameters of a distance between locations."""
 
     needs_roads: ClassVar[bool] = False
-    is_dense: ClassVar[bool] = False
-    """Whether the distance is held as a matrix over all pairs of cells on any grid."""
     """Whether the distance is measured along roads."""
+    is_dense: ClassVar[bool] = False
+    """Whether the distance is held as a matrix over all pairs of locations of any world."""
 
     @abstractmethod
-    def build(self, grid: Grid, roads: Roads | None, place: Place) -> Distance:
-        """Return the distance between the cells of a grid; `place` resolves file names."""
+    def build(self, locations: Locations, roads: Roads | None, place: Place) -> Distance:
+        """Return the distance between locations; `place` resolves file names."""

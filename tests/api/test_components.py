@@ -173,7 +173,7 @@ class Constant:
     uses_prior = False
 
     def __init__(self, *, world: sim.World, cell: int = 0) -> None:
-        matrix = np.zeros((world.grid.n_cells, world.grid.n_cells))
+        matrix = np.zeros((world.n_cells, world.n_cells))
         matrix[:, cell] = 1.0
         self._channel = sim.MatrixChannel(matrix)
 
@@ -266,7 +266,7 @@ def test_lists_of_components() -> None:
 
 def test_world_from_parameters() -> None:
     world = sim.make_world(quality_distance="euclidean", rows=5, cols=5)
-    assert world.grid.n_cells == 25
+    assert world.n_cells == 25
     assert world.privacy_distance is not world.quality_distance
     roads = [sim.make_world("rectangle", rows=3, cols=3, width_km=3, height_km=3, roads="lattice").roads for _ in "ab"]
     assert roads[0] is not None

@@ -363,7 +363,7 @@ def test_no_attack_of_a_scenario_beats_the_optimal_attack(
     known = known_of(seed)
     weights = np.random.default_rng(seed).dirichlet(np.ones(N), size=N)
     channel = MatrixChannel(weights)
-    world = World(grid=GRID, roads=None, privacy_distance=DISTANCE, quality_distance=DISTANCE)
+    world = World(locations=GRID, roads=None, privacy_distance=DISTANCE, quality_distance=DISTANCE)
     scenario = make_scenario(record={"expected": False})
     users = {f"u{number}": known for number in range(len(PATHS))} | {"else": known_of(seed + 100)}
     errors = {}

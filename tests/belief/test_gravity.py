@@ -37,7 +37,9 @@ def one_way() -> Distance:
 
 
 DISTANCES = {"manhattan": manhattan(GRID), "one-way": one_way()}
-WORLD = World(grid=GRID, roads=None, privacy_distance=DISTANCES["manhattan"], quality_distance=DISTANCES["manhattan"])
+WORLD = World(
+    locations=GRID, roads=None, privacy_distance=DISTANCES["manhattan"], quality_distance=DISTANCES["manhattan"]
+)
 
 
 def gravity_matrix(distance: Distance, attraction: FloatArray, stay: float, reach_km: float) -> FloatArray:

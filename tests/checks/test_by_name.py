@@ -26,7 +26,7 @@ class Patrol:
     def __init__(self, *, world, seed, step_s=60):
         if step_s < 1:
             raise ValueError(f"step_s must be in [1, inf), got {step_s}")
-        self.n_cells, self.step_s = world.grid.n_cells, step_s
+        self.n_cells, self.step_s = world.n_cells, step_s
 
     def users(self, count):
         return ["north", "south"][:count]
@@ -95,7 +95,7 @@ class NextDoor:
     """Report the true cell or, with probability `lie`, the cell to the east of it."""
 
     def __init__(self, *, world, lie):
-        n = world.grid.n_cells
+        n = world.n_cells
         self.channel = Table((1 - lie) * np.eye(n) + lie * np.roll(np.eye(n), 1, axis=1))
 
     def __call__(self, prior):

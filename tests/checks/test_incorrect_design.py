@@ -61,7 +61,7 @@ class Uniform:
     """A correct design: any cell, for any prior."""
 
     def __init__(self, bench: Bench) -> None:
-        self.n_cells = bench.world.grid.n_cells
+        self.n_cells = bench.world.n_cells
 
     def __call__(self, prior: FloatArray) -> Channel:
         return PlainChannel(self.matrix(prior))
@@ -251,7 +251,7 @@ class Places:
         world = bench.world
         self._design = PlanarLaplace(
             PlanarLaplaceParameters(epsilon_per_km=1.0, discretise=False),
-            grid=world.grid,
+            locations=world.locations,
             distance=world.quality_distance,
         )
         self.space = self._design.space

@@ -82,7 +82,7 @@ class CentreParameters(AttackParameters):
     kind: Literal["centre"] = "centre"
 
     def build(self, context: AttackContext):
-        return Centre(context.world.grid.n_cells // 2)
+        return Centre(context.world.n_cells // 2)
 
 
 class Centre:

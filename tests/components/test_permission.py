@@ -33,7 +33,7 @@ from sim.mobility.demand.every_visit import EveryVisit
 
 class Design(Identity):
     def __init__(self, *, world):
-        super().__init__(n_cells=world.grid.n_cells)
+        super().__init__(n_cells=world.n_cells)
 
 
 class Demand(EveryVisit):

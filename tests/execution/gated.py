@@ -28,7 +28,7 @@ class Gated(Identity):
     uses_prior = True
 
     def __init__(self, *, world):
-        super().__init__(n_cells=world.grid.n_cells)
+        super().__init__(n_cells=world.n_cells)
 
     def __call__(self, prior):
         while is_closed():

@@ -445,7 +445,7 @@ def test_large_populations_record_the_beliefs_of_a_sample(
     users = {"count": 40, "queries": 3, "mobility": "favourites"}
     scenario = make_scenario(users=users, record={"snapshots": [1, 2]}, lppms=["PEB-Exp"])
     study = Study.of(scenario)
-    cells = scenario.world.grid.n_cells
+    cells = scenario.n_cells
     (chunk,) = study.plan.chunks()
     recorded = set(run_chunk(chunk, study.populations).snapshots["user"].tolist())
     most = snapshot_users(cells, 2)

@@ -49,7 +49,7 @@ class Leaving(Identity):
     uses_prior = True
 
     def __init__(self, *, world, how, when="call"):
-        super().__init__(n_cells=world.grid.n_cells)
+        super().__init__(n_cells=world.n_cells)
         self.how, self.when = how, when
         if when == "made":
             leave(how)

@@ -50,7 +50,7 @@ class Faulty(Identity):
     uses_prior = True
 
     def __init__(self, *, world, how, folder, always=False):
-        super().__init__(n_cells=world.grid.n_cells)
+        super().__init__(n_cells=world.n_cells)
         self.how, self.orders, self.always = how, Path(folder), always
 
     def __call__(self, prior):

@@ -74,7 +74,7 @@ def test_an_interrupt_that_component_code_swallows_still_stops_the_run(
         "class Greedy(Identity):\n"
         "    uses_prior = True\n"
         "    def __init__(self, *, world):\n"
-        "        super().__init__(n_cells=world.grid.n_cells)\n"
+        "        super().__init__(n_cells=world.n_cells)\n"
         "    def __call__(self, prior):\n"
         "        signal.raise_signal(signal.SIGINT)\n"
         "        raise SystemExit(0)\n"

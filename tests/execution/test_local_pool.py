@@ -43,7 +43,7 @@ class Faulty(Identity):
     uses_prior = True
 
     def __init__(self, *, world, how, folder):
-        super().__init__(n_cells=world.grid.n_cells)
+        super().__init__(n_cells=world.n_cells)
         self.how, self.orders = how, Path(folder)
 
     def __call__(self, prior):

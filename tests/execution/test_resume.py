@@ -103,7 +103,7 @@ from sim.lppm.channels.matrix import MatrixChannel
 
 class Constant:
     def __init__(self, *, world, cell):
-        n = world.grid.n_cells
+        n = world.n_cells
         self.channel = MatrixChannel(np.eye(n)[np.full(n, cell)])
 
     def __call__(self, prior):

@@ -48,7 +48,7 @@ def designs() -> list[dict[str, Any]]:
 def test_every_design_uses_the_distances_of_the_world(
     parameters: dict[str, Any], quality: Distance, privacy: Distance
 ) -> None:
-    world = World(grid=GRID, roads=ROADS, privacy_distance=privacy, quality_distance=quality)
+    world = World(locations=GRID, roads=ROADS, privacy_distance=privacy, quality_distance=quality)
     channel = TypeAdapter(AnyDesign).validate_python(parameters).build(world)(PRIOR)
     if ChannelCapabilities.countless.of(channel):
         pytest.skip("too many outputs to enumerate")

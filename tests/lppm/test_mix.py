@@ -306,7 +306,7 @@ def test_no_matrix_is_built_on_a_large_grid(kind: str) -> None:
     distance = euclidean(STREET) if "euclidean" in kind else manhattan(STREET)
     n, rng = STREET.n_cells, np.random.default_rng(0)
     design: Any = coin_of(distance) if kind == "coin" else design_of(distance, reveal_probability=0.3)
-    world = World(grid=STREET, roads=None, privacy_distance=distance, quality_distance=distance)
+    world = World(locations=STREET, roads=None, privacy_distance=distance, quality_distance=distance)
     past = Trace("ann", np.arange(200), np.sort(rng.integers(0, n, 200)))
     belief = EstimatedProfileParameters().build(statistics([past], n_cells=n), None, world)
     store, full = CompactRows(n), []

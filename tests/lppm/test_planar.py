@@ -30,7 +30,8 @@ from sim.world import World
 from sim.world.distance import Distance, MatrixDistance
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan
-from sim.world.grid import EARTH_RADIUS_KM, Grid
+from sim.world.grid import Grid
+from sim.world.locations import EARTH_RADIUS_KM
 from tests.lppm.validation import codes
 from tests.support import made, raises_code
 
@@ -279,7 +280,7 @@ def test_invalid_parameters_of_points_have_codes(parameters: dict[str, Any], cod
 
 
 def test_parameters_and_design_agree() -> None:
-    world = World(grid=GRID, roads=None, privacy_distance=EUCLIDEAN, quality_distance=EUCLIDEAN)
+    world = World(locations=GRID, roads=None, privacy_distance=EUCLIDEAN, quality_distance=EUCLIDEAN)
     for parameters in ({}, {"remap": False}, {"discretise": False}, {"quality_budget_km": 0.5, "remap": False}):
         spec = PlanarLaplaceParameters.model_validate({"kind": "planar_laplace", **parameters})
         design: Any = spec.build(world)

@@ -32,7 +32,7 @@ def uphill(distance: Distance) -> Distance:
     return MatrixDistance(kind="file", matrix_km=distance.matrix_km * (1 + np.triu(np.ones((N, N)))))
 
 
-WORLD = World(grid=GRID, roads=None, quality_distance=manhattan(GRID), privacy_distance=uphill(euclidean(GRID)))
+WORLD = World(locations=GRID, roads=None, quality_distance=manhattan(GRID), privacy_distance=uphill(euclidean(GRID)))
 """World with an asymmetric privacy distance, so that a metric with swapped arguments would differ."""
 
 

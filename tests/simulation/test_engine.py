@@ -30,7 +30,7 @@ from sim.world.grid import Grid
 from tests.support import ROOT
 
 GRID = Grid.rectangle(rows=20, cols=20, width_km=20, height_km=20)
-WORLD = World(grid=GRID, roads=None, privacy_distance=manhattan(GRID), quality_distance=manhattan(GRID))
+WORLD = World(locations=GRID, roads=None, privacy_distance=manhattan(GRID), quality_distance=manhattan(GRID))
 PROFILE = np.full(GRID.n_cells, 1 / GRID.n_cells)
 
 

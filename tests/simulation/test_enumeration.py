@@ -375,7 +375,7 @@ def test_error_equals_loss_of_a_remapped_mechanism_under_its_own_model(model: st
     parameters: dict[str, float] = {"quality_budget_km": BUDGET_KM[kind]} if budget else {}
     parameters |= {"epsilon_per_km": EPSILON} if kind in ("Exp", "Mix") and not budget else {}
     parameters |= {"reveal_probability": ALPHA} if kind == "Mix" or (kind != "Exp" and not budget) else {}
-    world = World(grid=grid, roads=None, privacy_distance=measure, quality_distance=measure)
+    world = World(locations=grid, roads=None, privacy_distance=measure, quality_distance=measure)
     known = statistics([Trace("ann", np.arange(len(TRACES["ann"])), np.array(TRACES["ann"]))], n_cells=N)
     beliefs: dict[str, Callable[[], Belief]] = {
         "sporadic": lambda: FixedProfile(profile=profile),

@@ -272,7 +272,7 @@ def test_an_interrupted_summary_resumes(make_scenario: MakeScenario, tmp_path: P
 def test_expected_metrics_need_all_queries_of_a_window(silent: set[int], fits: bool, tmp_path: Path) -> None:
     """Users without queries have no row."""
     grid = Grid.rectangle(rows=1, cols=3, width_km=3.0, height_km=1.0)
-    world = World(grid=grid, roads=None, quality_distance=manhattan(grid), privacy_distance=manhattan(grid))
+    world = World(locations=grid, roads=None, quality_distance=manhattan(grid), privacy_distance=manhattan(grid))
     trace = Trace("ann", np.arange(4), np.array([0, 1, 2, 1]))
     nobody = Trace("bob", np.arange(0), np.arange(0))
     log = SimulationLog(world, [nobody, trace, replace(nobody, user="cem")], ["own"], window=3)

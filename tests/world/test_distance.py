@@ -171,11 +171,11 @@ def test_bad_npy_files_are_rejected(tmp_path: Path) -> None:
 
 def test_distances_of_another_grid_are_rejected() -> None:
     grid = square()
-    world = World(grid=grid, roads=None, privacy_distance=euclidean(grid), quality_distance=manhattan(grid))
+    world = World(locations=grid, roads=None, privacy_distance=euclidean(grid), quality_distance=manhattan(grid))
     assert world.quality_distance.n_cells == 20
     with raises_code(InvalidValue, "wrong-shape") as error:
         World(
-            grid=grid,
+            locations=grid,
             roads=None,
             privacy_distance=euclidean(grid),
             quality_distance=manhattan(square(2, 2)),

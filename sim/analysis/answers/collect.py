@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from sim.analysis.answers.control_attacks import ControlAttacks, Folds
-from sim.analysis.answers.grid_places import positions_km
+from sim.analysis.answers.places import positions_km
 from sim.analysis.answers.home_exposure import Rule, true_home
 from sim.analysis.answers.of_user import HABITS, OTHERS, RANDOM, KnownDay, Truth, UsersOfWorld
 from sim.analysis.answers.questions import POSTERIOR, REPORTS, Questions, key, paired_keys
@@ -31,7 +31,7 @@ from sim.analysis.user_blocks import rows_per_user, user_blocks
 from sim.interfaces import FloatArray, IntArray
 from sim.storage.run_directory import RunDirectory
 from sim.storage.summary_rows import require_cells
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 
 ATTACK = "attack"
 """Prefix of the columns with the success of an attack; `OTHERS`, `HABITS` and `RANDOM` are those of control attacks."""
@@ -46,7 +46,7 @@ class Collected:
     """Everything that the answers need; memory does not depend on the number of queries."""
 
     questions: Questions
-    grids: dict[int, Grid]
+    grids: dict[int, Locations]
     timed: bool
     """Whether times are times, and not the numbers of queries."""
     n_users: int
@@ -77,7 +77,7 @@ def collect(run: RunDirectory, questions: Questions) -> Collected:
     parts = run.parts()
     require_parts(run, parts)
     manifest = run.manifest()
-    grids = {point: Grid(**world.grid) for world in manifest.worlds for point in world.points}
+    grids = {point: world.restore_locations() for world in manifest.worlds for point in world.points}
     controls = {point: ControlAttacks(grid) for point, grid in grids.items()}
     folds, timed = _visits(run, controls, questions)
     collected = Collected(questions, grids, timed, len(folds))

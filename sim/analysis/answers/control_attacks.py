@@ -13,11 +13,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from sim.analysis.answers.grid_places import best_cells, positions_km
+from sim.analysis.answers.places import best_cells, positions_km
 from sim.analysis.answers.located import distances_km, within
 from sim.analysis.answers.radii import scales_within
 from sim.interfaces import FloatArray, IntArray
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 
 FOLDS = 10
 _DIGITS = 9
@@ -45,7 +45,7 @@ class Folds:
 class ControlAttacks:
     """Guesses for the users of each fold, in one world."""
 
-    def __init__(self, grid: Grid) -> None:
+    def __init__(self, grid: Locations) -> None:
         self.grid = grid
         self._visits = np.zeros((FOLDS, grid.n_cells))
         self._homes = np.zeros((FOLDS, grid.n_cells))

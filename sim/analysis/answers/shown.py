@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sim.analysis.answers.grid_places import is_resolved
+from sim.analysis.answers.places import is_resolved
 from sim.analysis.answers.of_user import HABITS, OTHERS
 from sim.analysis.answers.questions import HOME, LINKED, LOCATED, PLACES, POSTERIOR, REPORTS, SINGLED_OUT, Questions
 from sim.analysis.answers.radii import RADII_KM, radius_text

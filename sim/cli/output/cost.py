@@ -10,7 +10,6 @@ from sim.cli.output.terminal import data_size, duration, stdout
 from sim.escaping import escape
 from sim.execution.cost.estimate import Cost, installed_bytes
 from sim.scenario.models import RepeatUntil, Scenario
-from sim.world.parameters import GridParameters
 
 
 def print_cost(scenario: Scenario, cost: Cost, *, workers: int = 1) -> None:
@@ -21,7 +20,7 @@ def print_cost(scenario: Scenario, cost: Cost, *, workers: int = 1) -> None:
     log_size = span(least.log_bytes, cost.log_bytes, data_size)
     for name, *texts in (
         ("scenario", f"{scenario.name} is valid ({_digest(scenario)}seed {scenario.seed})"),
-        *(("cells", _cells(grid)) for grid in cost.grids),
+        *(("cells", text) for text in cost.locations),
         ("points", f"{cost.points} x {_replications(scenario)}"),
         *(
             ("exact", f"{name}: simulated once, because its expected metrics do not vary between replications")
@@ -61,14 +60,6 @@ def _replications(scenario: Scenario) -> str:
         return f"{replications} replications"
     number = span(replications.at_least, replications.at_most)
     return f"{number} replications, until all metrics are within ± {replications.until_half_width_km:g} km"
-
-
-def _cells(parameters: GridParameters) -> str:
-    """Return the number of cells of a grid and their size."""
-    grid = parameters.build()
-    height_m, width_m = 1000 * grid.height_km / grid.rows, 1000 * grid.width_km / grid.cols
-    each = f"{width_m:,.0f} m (east-west) x {height_m:,.0f} m (north-south)"
-    return f"{grid.n_cells:,} ({grid.rows:,} rows x {grid.cols:,} columns) of {each}"
 
 
 def _more_than_installed(cost: Cost) -> list[str]:

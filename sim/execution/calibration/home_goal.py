@@ -64,13 +64,13 @@ def days_known(present: pd.DataFrame, world: World, within_km: float) -> pd.Seri
 
     The adversary uses the rule that knows the home first; a rule is not chosen for each user, but for all of them.
     """
-    grid = world.grid
+    locations = world.locations
     rows: dict[Rule, list[tuple[object, object, object, float]]] = {rule: [] for rule in rules_within(within_km)}
     for (attack, replication, user), own in present.groupby([ATTACK, REPLICATION, USER], sort=True):
         cells, times_s = own["cell"].to_numpy(np.int64), own["time_s"].to_numpy(np.int64)
         guesses = own["estimate"].to_numpy(np.int64)
-        places = np.column_stack([grid.x_km[cells], grid.y_km[cells]])
-        guessed = np.column_stack([grid.x_km[guesses], grid.y_km[guesses]])
+        places = np.column_stack([locations.x_km[cells], locations.y_km[cells]])
+        guessed = np.column_stack([locations.x_km[guesses], locations.y_km[guesses]])
         home = true_home(places, times_s).place
         for (_, rule), known in days_by_rule(guessed, times_s, home, [within_km]).items():
             rows[rule].append((attack, replication, user, _signed(known)))

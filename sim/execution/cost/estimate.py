@@ -27,7 +27,6 @@ from sim.scenario.feasibility import require_feasible
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import RepeatUntil, Scenario
 from sim.scenario.sweep import Point, points
-from sim.world.parameters import GridParameters
 
 BYTES_PER_ROW = {"queries": 23, "summary": 51}
 """Size in bytes of a row of the event log on disk. Rows of a summary share less, and their parts are small."""
@@ -52,8 +51,8 @@ class Cost:
     """CPU time in s of the whole run with one process; None if it was not measured."""
     times: Times | None = None
     """CPU time of the stages of the run; None if it was not measured."""
-    grids: tuple[GridParameters, ...] = ()
-    """The grids of all points."""
+    locations: tuple[str, ...] = ()
+    """Number and size of the locations of all points, in words."""
     log_bytes: int = 0
     """Size of the event log on disk."""
     least_bytes: int = 0
@@ -181,7 +180,7 @@ def _cost(
         queries=0,
         rows=0,
         seconds=None,
-        grids=tuple(dict.fromkeys(task.point.scenario.world.grid for task in work)),
+        locations=_locations(task.point.scenario for task in work),
         peak_bytes=round(here + peak),
         least_bytes=round(here + least_peak),
         approximate=not all(own.exact for own in people_of.values()),
@@ -332,6 +331,12 @@ def _size(task: Task, own: _People) -> ChunkSize:
     alone = isinstance(scenario.replications, RepeatUntil)
     names = [task.lppm] if alone else [lppm.name for lppm in scenario.lppms]
     return chunk_size(scenario, names, users=max(own.users, 1), queries=round(own.total))
+
+
+def _locations(scenarios: Iterable[Scenario]) -> tuple[str, ...]:
+    """Return number and size of the locations of some scenarios in words, each once."""
+    worlds = {scenario.canonical(only=frozenset({"seed", "world"})): scenario for scenario in scenarios}
+    return tuple(dict.fromkeys(scenario.build_locations().summary() for scenario in worlds.values()))
 
 
 def _undivided(settings: dict[str, Point], people_of: dict[str, _People]) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ def peak_bytes(scenario: Scenario, *, users: int, queries: float, past: float, r
     `queries` and `past` are the mean numbers of queries of a user in the test and the past; `rows` is the number of
     rows in the event log of one chunk.
     """
-    cells = scenario.world.grid.n_cells
+    cells = scenario.n_cells
     matrix = cells**2 * NUMBER
     lppms = max(_lppm(lppm, scenario, users=users, queries=queries) for lppm in scenario.lppms)
     attacks = sum(_belief(_belief_of(attack), queries, cells) for attack in scenario.attacks)
@@ -96,7 +96,7 @@ def _world(scenario: Scenario) -> float:
 
 def _is_dense(kind: str, scenario: Scenario) -> bool:
     """Return whether a distance of this kind is held as a matrix."""
-    return kind not in _STRUCTURED_DISTANCES or scenario.world.grid.n_cells <= MATRIX_CELLS
+    return kind not in _STRUCTURED_DISTANCES or scenario.n_cells <= MATRIX_CELLS
 
 
 def _transitions(scenario: Scenario, *, queries: float, others: float) -> float:
@@ -104,7 +104,7 @@ def _transitions(scenario: Scenario, *, queries: float, others: float) -> float:
 
     `others` is the number of queries in the pasts of all users, which are counted for each user without their own.
     """
-    matrix = scenario.world.grid.n_cells**2 * NUMBER
+    matrix = scenario.n_cells**2 * NUMBER
     own, pooled = (min(count * TRANSITION_BYTES, matrix) for count in (queries, others))
     stretches = 1 + 3 * len(scenario.shifts)
     known = set[str]()
@@ -136,7 +136,7 @@ def _follows(attack: Any) -> bool:
 
 def _lppm(lppm: LPPMSpec, scenario: Scenario, *, users: int, queries: float) -> float:
     """Return the bytes of all users' mechanisms, and of the temporary memory to design a channel."""
-    cells = scenario.world.grid.n_cells
+    cells = scenario.n_cells
     matrix = cells**2 * NUMBER
     lists_outputs = scenario.records_expected or (cells <= MOST_CELLS and bool(scenario.record.snapshots))
     shared = isinstance(lppm.belief, FixedProfileParameters)

@@ -55,6 +55,11 @@ class CloakingParameters(CalibratedParameters):
         return self
 
     @property
+    def needs_grid(self) -> bool:
+        """Whether the design needs the cells of a grid: yes."""
+        return True
+
+    @property
     def strength_range(self) -> StrengthRange:
         """The parameter that a realised budget replaces."""
         return StrengthRange(name="k", least=1, most=self.population, loss_rises=True, whole=True)

@@ -59,7 +59,7 @@ class DummiesParameters(DesignParameters):
 
     def build(self, world: World) -> Dummies:
         """Return the design for the cells of a world."""
-        return Dummies(self, n_cells=world.grid.n_cells)
+        return Dummies(self, n_cells=world.n_cells)
 
 
 class Dummies:

@@ -26,7 +26,7 @@ class IdentityParameters(DesignParameters):
 
     def build(self, world: World) -> Identity:
         """Return the design for the cells of a world."""
-        return Identity(n_cells=world.grid.n_cells)
+        return Identity(n_cells=world.n_cells)
 
 
 class Identity:

@@ -43,6 +43,11 @@ class PlanarGeometricParameters(CalibratedParameters):
     expected loss and, as post-processing, keeps epsilon."""
 
     @property
+    def needs_grid(self) -> bool:
+        """Whether the design needs the cells of a grid: yes."""
+        return True
+
+    @property
     def uses_prior(self) -> bool:
         """Whether the channel depends on the prior."""
         return self.remap or self.budget_km is not None

@@ -28,7 +28,8 @@ from sim.lppm.strength import RealisedBudget, StrengthRange, epsilon_range
 from sim.world import World
 from sim.world.distance import Distance
 from sim.world.distances.euclidean import euclidean
-from sim.world.grid import Grid
+from sim.world.grid import require_grid
+from sim.world.locations import Locations
 
 EPSILON_OF_POINTS_PER_KM = (1e-3, 100.0)
 """Allowed epsilon of reported points: below, noise spans the globe; above, rounding to metres exceeds the noise."""
@@ -102,6 +103,11 @@ class PlanarLaplaceParameters(CalibratedParameters):
         return not self.discretise
 
     @property
+    def needs_grid(self) -> bool:
+        """Whether the design needs the cells of a grid: probabilities are integrals over them."""
+        return self.discretise
+
+    @property
     def strength_range(self) -> StrengthRange:
         """The parameter that a realised budget replaces."""
         return epsilon_range() if self.discretise else epsilon_range(*EPSILON_OF_POINTS_PER_KM)
@@ -115,7 +121,7 @@ class PlanarLaplaceParameters(CalibratedParameters):
 
     def build(self, world: World) -> PlanarLaplace:
         """Return the design for the grid and the quality distance of a world."""
-        return PlanarLaplace(self, grid=world.grid, distance=world.quality_distance)
+        return PlanarLaplace(self, locations=world.locations, distance=world.quality_distance)
 
 
 class PlanarLaplace:
@@ -130,20 +136,20 @@ class PlanarLaplace:
     `distance` is the quality distance d_Q.
     """
 
-    def __init__(self, parameters: PlanarLaplaceParameters, *, grid: Grid, distance: Distance) -> None:
+    def __init__(self, parameters: PlanarLaplaceParameters, *, locations: Locations, distance: Distance) -> None:
         self._design: ByEpsilon | _LaplacePoints
         if parameters.discretise:
             self._design = ByEpsilon(
-                make=partial(_laplace, grid, parameters.truncate),
+                make=partial(_laplace, locations, parameters.truncate),
                 distance=distance,
                 epsilon_per_km=parameters.strength,
                 budget_km=parameters.budget_km,
                 remap=parameters.remapped,
             )
         else:
-            self._design = _LaplacePoints(grid, distance, parameters.strength, parameters.budget_km)
+            self._design = _LaplacePoints(locations, distance, parameters.strength, parameters.budget_km)
         self.uses_prior = self._design.uses_prior
-        self.space = None if parameters.discretise else Points(grid)
+        self.space = None if parameters.discretise else Points(locations)
         """Output space if outputs are points; None if they are cells."""
 
     def __call__(self, prior: FloatArray) -> Channel:
@@ -159,18 +165,18 @@ class LaplacePointsChannel:
 
     countless = True
 
-    def __init__(self, *, grid: Grid, distance: Distance, epsilon_per_km: float) -> None:
-        self.space = Points(grid)
+    def __init__(self, *, locations: Locations, distance: Distance, epsilon_per_km: float) -> None:
+        self.space = Points(locations)
         self.epsilon_per_km = epsilon_per_km
-        self.n_cells, self.n_outputs = grid.n_cells, self.space.count
-        self._grid, self._distance = grid, distance
+        self.n_cells, self.n_outputs = locations.n_cells, self.space.count
+        self._locations, self._distance = locations, distance
 
     def sample(self, cell: int, rng: Generator) -> int:
         """Draw a point: a uniform direction, and a distance from a gamma distribution of shape 2."""
         angle, radius_km = rng.random() * 2 * math.pi, rng.gamma(2, 1 / self.epsilon_per_km)
-        grid = self._grid
+        locations = self._locations
         return self.space.output(
-            grid.x_km[cell] + radius_km * math.cos(angle), grid.y_km[cell] + radius_km * math.sin(angle)
+            locations.x_km[cell] + radius_km * math.cos(angle), locations.y_km[cell] + radius_km * math.sin(angle)
         )
 
     def likelihood(self, output: int) -> FloatArray:
@@ -181,7 +187,7 @@ class LaplacePointsChannel:
 
     def loss_of_km(self, cell: int, output: int) -> float:
         """Return d_Q in km between the centre of a cell and a point, or the point's cell if d_Q is between cells."""
-        return loss_at_km(self._grid, self._distance, cell, *self.space.place_km(output))
+        return loss_at_km(self._locations, self._distance, cell, *self.space.place_km(output))
 
     def expected_loss_of_km(self, cell: int) -> float:
         """Return the expected loss in km in a cell."""
@@ -192,7 +198,7 @@ class LaplacePointsChannel:
 
         At points far beyond two cells, the log-ratio of the densities reaches epsilon times their Euclidean distance.
         """
-        return steepest_per_km(self.epsilon_per_km * euclidean(self._grid).matrix_km, distance.matrix_km)
+        return steepest_per_km(self.epsilon_per_km * euclidean(self._locations).matrix_km, distance.matrix_km)
 
     def row(self, cell: int) -> FloatArray:  # noqa: ARG002
         """Raise an error: there are too many outputs."""
@@ -208,11 +214,11 @@ class LaplacePointsChannel:
 
     def _away_km(self, output: int) -> tuple[FloatArray, FloatArray]:
         x_km, y_km = self.space.place_km(output)
-        return x_km - self._grid.x_km, y_km - self._grid.y_km
+        return x_km - self._locations.x_km, y_km - self._locations.y_km
 
     @cached_property
     def _losses_km(self) -> FloatArray:
-        return _losses_of_points_km(self._grid, self._distance, self.epsilon_per_km)
+        return _losses_of_points_km(self._locations, self._distance, self.epsilon_per_km)
 
     def _refuse(self) -> NoReturn:
         raise InvalidValue(
@@ -224,14 +230,16 @@ class LaplacePointsChannel:
 class _LaplacePoints:
     """Design with points as outputs; its channel depends on the prior only for a budget in a distance between cells."""
 
-    def __init__(self, grid: Grid, distance: Distance, epsilon_per_km: float | None, budget_km: float | None) -> None:
+    def __init__(
+        self, locations: Locations, distance: Distance, epsilon_per_km: float | None, budget_km: float | None
+    ) -> None:
         at_one_km = _LOSS_KM_AT_ONE.get(distance.kind)
         if budget_km is not None and at_one_km is not None:
             epsilon_per_km = at_one_km / budget_km
         if epsilon_per_km is not None:
             _require_range(epsilon_per_km, budget_km)
         self.uses_prior = epsilon_per_km is None
-        self._grid, self._distance, self._budget_km = grid, distance, budget_km
+        self._locations, self._distance, self._budget_km = locations, distance, budget_km
         self._channel = None if epsilon_per_km is None else self._of(epsilon_per_km)
 
     def __call__(self, prior: FloatArray) -> Channel:
@@ -240,7 +248,7 @@ class _LaplacePoints:
         assert self._budget_km is not None
 
         def loss_km(epsilon_per_km: float) -> float:
-            return float(prior @ _losses_of_points_km(self._grid, self._distance, epsilon_per_km))
+            return float(prior @ _losses_of_points_km(self._locations, self._distance, epsilon_per_km))
 
         # A budget that cannot be reached gives the smallest epsilon.
         epsilon_per_km = max(epsilon_for_loss(loss_km, self._budget_km), EPSILON_OF_POINTS_PER_KM[0])
@@ -248,7 +256,7 @@ class _LaplacePoints:
         return self._of(epsilon_per_km)
 
     def _of(self, epsilon_per_km: float) -> LaplacePointsChannel:
-        return LaplacePointsChannel(grid=self._grid, distance=self._distance, epsilon_per_km=epsilon_per_km)
+        return LaplacePointsChannel(locations=self._locations, distance=self._distance, epsilon_per_km=epsilon_per_km)
 
 
 def _require_range(epsilon_per_km: float, budget_km: float | None) -> None:
@@ -261,13 +269,15 @@ def _require_range(epsilon_per_km: float, budget_km: float | None) -> None:
         )
 
 
-def _laplace(grid: Grid, truncate: Truncate, epsilon_per_km: float) -> MatrixChannel:
-    return MatrixChannel(laplace_matrix(grid, epsilon_per_km, truncate))
+def _laplace(locations: Locations, truncate: Truncate, epsilon_per_km: float) -> MatrixChannel:
+    return MatrixChannel(laplace_matrix(require_grid(locations), epsilon_per_km, truncate))
 
 
-def _losses_of_points_km(grid: Grid, distance: Distance, epsilon_per_km: float) -> FloatArray:
+def _losses_of_points_km(locations: Locations, distance: Distance, epsilon_per_km: float) -> FloatArray:
     """Return the expected loss in km of a reported point in each cell: in closed form, or by the nearest cell."""
     at_one_km = _LOSS_KM_AT_ONE.get(distance.kind)
     if at_one_km is not None:
-        return np.full(grid.n_cells, at_one_km / epsilon_per_km)
-    return np.asarray(np.einsum("xz,xz->x", laplace_matrix(grid, epsilon_per_km), distance.matrix_km))
+        return np.full(locations.n_cells, at_one_km / epsilon_per_km)
+    return np.asarray(
+        np.einsum("xz,xz->x", laplace_matrix(require_grid(locations), epsilon_per_km), distance.matrix_km)
+    )

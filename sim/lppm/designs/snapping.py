@@ -44,6 +44,11 @@ class SnappingParameters(CalibratedParameters):
     increases the expected loss."""
 
     @property
+    def needs_grid(self) -> bool:
+        """Whether the design needs the cells of a grid: yes."""
+        return True
+
+    @property
     def uses_prior(self) -> bool:
         """Whether the channel depends on the prior."""
         return self.remap or self.budget_km is not None

@@ -63,5 +63,5 @@ def offsets(shape: Shape, scale_km: float, levels: int) -> GaussianOffsets | Red
 
 def offset_design(world: World, law: GaussianOffsets | Redrawn, clock: Clock) -> SecretDesign:
     """Return the design that reports the cell of the displaced centre, or the nearest cell outside the grid."""
-    emission = displaced(world.grid, law.displacements_km)
+    emission = displaced(world.locations, law.displacements_km)
     return SecretDesign(SecretChannel(SecretState(emission, law=law, clock=clock)))

@@ -15,22 +15,22 @@ from sim.lppm.channels.matrix import MatrixChannel
 from sim.lppm.hidden.clocks import Clock
 from sim.lppm.hidden.laws import Law
 from sim.lppm.own_outputs import OwnMatrixChannel
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 
 MOST_PAIRS = 20_000_000
 """Largest number of pairs of cell and state: a table of them takes 160 MB."""
 
 
-def displaced(grid: Grid, displacements_km: FloatArray) -> IntArray:
+def displaced(locations: Locations, displacements_km: FloatArray) -> IntArray:
     """Return the cell of each centre after each displacement, shape (n_cells, n_states); the nearest cell outside.
 
     >>> displaced(Grid.rectangle(rows=1, cols=3, width_km=3.0, height_km=1.0), np.array([[1.0, 0.0]])).tolist()
     [[1], [2], [2]]
     """
-    require_pairs(grid.n_cells, len(displacements_km))
-    x_km = np.clip(grid.x_km[:, np.newaxis] + displacements_km[:, 0], 0.0, grid.width_km)
-    y_km = np.clip(grid.y_km[:, np.newaxis] + displacements_km[:, 1], 0.0, grid.height_km)
-    return grid.cell_of_km(x_km, y_km)
+    require_pairs(locations.n_cells, len(displacements_km))
+    return locations.nearest(
+        locations.x_km[:, np.newaxis] + displacements_km[:, 0], locations.y_km[:, np.newaxis] + displacements_km[:, 1]
+    )
 
 
 def require_pairs(n_cells: int, n_states: int) -> None:

@@ -31,7 +31,7 @@ from sim.mobility.traces import DAY_S, Trace
 from sim.world import World
 
 if TYPE_CHECKING:
-    from sim.world.grid import Grid
+    from sim.world.locations import Locations
 
 
 class Selection(Spec):
@@ -162,7 +162,7 @@ class ReplayParameters(MobilityParameters):
 
     def build(self, world: World, seed: int, place: Place) -> Replay:  # noqa: ARG002
         """Read the file and return the model."""
-        return Replay(self, grid=world.grid, file=place.locate(self.file))
+        return Replay(self, grid=world.locations, file=place.locate(self.file))
 
 
 class Replay:
@@ -185,7 +185,7 @@ class Replay:
     finite: ClassVar[bool] = True
     """The visits of every user end."""
 
-    def __init__(self, parameters: ReplayParameters, *, grid: Grid, file: Path) -> None:
+    def __init__(self, parameters: ReplayParameters, *, grid: Locations, file: Path) -> None:
         self.file, self.shuffle = file, parameters.shuffle
         options = json.dumps([parameters.model_dump(mode="json", exclude={"file", "shuffle"}), grid.describe()])
         self._index = index_of(file, options, partial(_read_index, parameters, grid, file))
@@ -224,7 +224,7 @@ class Replay:
         return dict(self._index.notes["report"])
 
 
-def _read_index(parameters: ReplayParameters, grid: Grid, file: Path) -> VisitIndex:
+def _read_index(parameters: ReplayParameters, grid: Locations, file: Path) -> VisitIndex:
     """Read a trace file, select days, users and visits, and return the index of the visits."""
     days, select, visits = parameters.days, parameters.select, parameters.visits
     table = read_table(file, grid=grid, columns=parameters.columns.names())
@@ -257,7 +257,7 @@ def _read_index(parameters: ReplayParameters, grid: Grid, file: Path) -> VisitIn
     return VisitIndex.of(used, {"timed": table.timed, "report": report})
 
 
-def write_csv(path: str | Path, traces: Iterable[Trace], grid: Grid) -> None:
+def write_csv(path: str | Path, traces: Iterable[Trace], grid: Locations) -> None:
     """Write traces with the columns user, time_s, cell and, for a georeferenced grid, lat and lon of the cell centres.
 
     The same traces give the same bytes, also if compressed.
@@ -265,7 +265,7 @@ def write_csv(path: str | Path, traces: Iterable[Trace], grid: Grid) -> None:
     frames = [pd.DataFrame({"user": t.user, "time_s": t.times_s, "cell": t.cells}) for t in traces]
     empty = pd.DataFrame({"user": [], "time_s": [], "cell": []})
     table = pd.concat(frames, ignore_index=True) if frames else empty
-    if grid.south is not None:
+    if grid.bounds is not None:
         cells = table["cell"].to_numpy(dtype=np.int64)
         lat, lon = grid.to_degrees(grid.x_km[cells], grid.y_km[cells])
         table["lat"], table["lon"] = lat.round(6), lon.round(6)

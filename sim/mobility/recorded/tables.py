@@ -26,7 +26,7 @@ from sim.mobility.recorded.columns import ACCEPTED, find_columns
 from sim.mobility.recorded.exact import LATEST_S
 
 if TYPE_CHECKING:
-    from sim.world.grid import Grid
+    from sim.world.locations import Locations
 
 __all__ = ["ACCEPTED", "LATEST_S", "UNREADABLE", "Table", "numeric_order", "read_table"]
 
@@ -83,7 +83,7 @@ class Table:
         return np.lexsort(keys)
 
 
-def read_table(file: str | Path, *, grid: Grid, columns: Mapping[str, str] | None = None) -> Table:
+def read_table(file: str | Path, *, grid: Locations, columns: Mapping[str, str] | None = None) -> Table:
     """Read a trace file; `columns` maps our column names to those of the file, others are recognised automatically.
 
     Rows that cannot be read exactly are never dropped: an `InvalidValue` states the file, their number and the first
@@ -91,7 +91,7 @@ def read_table(file: str | Path, *, grid: Grid, columns: Mapping[str, str] | Non
     """
     path = Path(file)
     try:
-        frame, named = load_columns(path, columns, degrees=grid.south is not None)
+        frame, named = load_columns(path, columns, degrees=grid.bounds is not None)
         return _checked(path, frame, named, grid)
     except FileNotFoundError:
         raise
@@ -118,7 +118,7 @@ def default_code(error: BaseException) -> str:
     return "file-error" if isinstance(error, OSError) and error.errno is not None else "unreadable-file"
 
 
-def _checked(path: Path, frame: Columns, named: Mapping[str, str], grid: Grid) -> Table:
+def _checked(path: Path, frame: Columns, named: Mapping[str, str], grid: Locations) -> Table:
     """Convert the columns of a file to a table; raise `InvalidValue` if rows are bad."""
     users = exact.ids(frame[named["user"]])
     timed = "time" in named
@@ -251,7 +251,7 @@ def when_of(frame: Columns, named: Mapping[str, str]) -> tuple[Any, Any, list[Fa
     return times.seconds, times.rest, faults
 
 
-def _cells(frame: Columns, named: Mapping[str, str], grid: Grid) -> tuple[IntArray, list[Fault], str, str]:
+def _cells(frame: Columns, named: Mapping[str, str], grid: Locations) -> tuple[IntArray, list[Fault], str, str]:
     """Return the cell of each row, the faults, a hint if lat and lon seem to be swapped, and the extent as text."""
     if "cell" in named:
         numbers, bad = exact.numbers(frame[named["cell"]])
@@ -270,7 +270,7 @@ def _cells(frame: Columns, named: Mapping[str, str], grid: Grid) -> tuple[IntArr
     return grid.cell_of(lat, lon), faults, swapped, _extent(lat, lon, grid) + swapped
 
 
-def _seem_swapped(lat: IntArray | FloatArray, lon: IntArray | FloatArray, grid: Grid) -> bool:
+def _seem_swapped(lat: IntArray | FloatArray, lon: IntArray | FloatArray, grid: Locations) -> bool:
     """Return whether most rows are valid coordinates, or in the region, only if lat and lon are exchanged."""
 
     def most(rows: BoolArray) -> bool:
@@ -284,7 +284,7 @@ def _seem_swapped(lat: IntArray | FloatArray, lon: IntArray | FloatArray, grid: 
     return not on_earth(lat, lon) or (most(grid.cell_of(lon, lat) >= 0) and not most(grid.cell_of(lat, lon) >= 0))
 
 
-def _extent(lat: IntArray | FloatArray, lon: IntArray | FloatArray, grid: Grid) -> str:
+def _extent(lat: IntArray | FloatArray, lon: IntArray | FloatArray, grid: Locations) -> str:
     """Return the extents of the rows and of the region as text; empty without rows."""
     if not lat.size:
         return ""
@@ -292,7 +292,7 @@ def _extent(lat: IntArray | FloatArray, lon: IntArray | FloatArray, grid: Grid) 
     def box(south: float, north: float, west: float, east: float) -> str:
         return f"lat {south:.9g} to {north:.9g}, lon {west:.9g} to {east:.9g}"
 
-    region = box(*(float(bound) for bound in (grid.south, grid.north, grid.west, grid.east) if bound is not None))
+    region = box(*grid.require_bounds())
     return f": they lie in {box(lat.min(), lat.max(), lon.min(), lon.max())}, the region is {region}"
 
 

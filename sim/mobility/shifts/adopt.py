@@ -54,5 +54,5 @@ class AdoptParameters(ShiftOfPlaces):
         other = life.unshifted[self.of or following].test.cells
         if self.what == "trace":
             return np.resize(other, n_queries)
-        profile = np.bincount(other, minlength=context.world.grid.n_cells).astype(np.float64)
+        profile = np.bincount(other, minlength=context.world.n_cells).astype(np.float64)
         return drawn(profile, n_queries, rng)

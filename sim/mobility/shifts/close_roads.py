@@ -10,7 +10,7 @@ from sim.components.registry import component
 from sim.errors import InvalidValue
 from sim.interfaces import Generator
 from sim.mobility.shifts.parameters import ShiftOfRoads, SomeShare
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 
 if TYPE_CHECKING:
     from sim.world.roads.graph import Roads
@@ -33,10 +33,12 @@ class CloseRoadsParameters(ShiftOfRoads):
             raise InvalidValue(f"exactly one of `share` and `cells` is required, found {number}", code=code)
         return self
 
-    def changed(self, roads: Roads, grid: Grid, rng: Generator) -> Roads:
+    def changed(self, roads: Roads, locations: Locations, rng: Generator) -> Roads:
         """Return the roads without the closed ones."""
         from sim.world.roads.closures import close
 
-        if outside := [cell for cell in self.cells or () if cell >= grid.n_cells]:
-            raise InvalidValue(f"`cells` must be in [0, {grid.n_cells}), found {outside[0]}", code="cell-outside-grid")
-        return close(roads, grid, share=self.share, cells=self.cells, rng=rng)
+        if outside := [cell for cell in self.cells or () if cell >= locations.n_cells]:
+            raise InvalidValue(
+                f"`cells` must be in [0, {locations.n_cells}), found {outside[0]}", code="cell-outside-grid"
+            )
+        return close(roads, locations, share=self.share, cells=self.cells, rng=rng)

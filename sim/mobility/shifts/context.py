@@ -36,7 +36,7 @@ class ShiftContext:
     @cached_property
     def attraction(self) -> FloatArray:
         """The attraction of each cell, shape (n_cells,); users never visit cells where it is 0."""
-        return attraction(self.world.grid, seed=self.seed, roads=self.world.roads)
+        return attraction(self.world.locations, seed=self.seed, roads=self.world.roads)
 
     def relive(self, life: ShiftedLife, mobility: Mobility, demand: Demand, **limit: int) -> Trace:
         """Return all queries, past and test, of a user with another mobility or demand and the same randomness."""

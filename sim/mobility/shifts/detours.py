@@ -10,7 +10,7 @@ import numpy as np
 from sim.interfaces import IntArray
 
 if TYPE_CHECKING:
-    from sim.world.grid import Grid
+    from sim.world.locations import Locations
     from sim.world.roads.graph import Roads
 
 LONGEST_GAP_S = 3_600
@@ -21,23 +21,23 @@ DETOUR = 1.5
 """Largest ratio of the length of a trip, less two cells, to the straight line; longer trips are split at a stop."""
 
 
-def ways(times_s: IntArray, cells: IntArray, grid: Grid) -> Iterator[tuple[int, int]]:
+def ways(times_s: IntArray, cells: IntArray, locations: Locations) -> Iterator[tuple[int, int]]:
     """Yield the first and the last query of each trip that has at least one query in between.
 
     Within a trip, consecutive queries are in different cells. Trips are separated by stays (two consecutive queries in
     the same cell), gaps and the ends of the trace. A trip with too long a detour (see `DETOUR`) is split at the query
     farthest from its start.
 
-    >>> from sim.world.grid import Grid
+    >>> from sim.world.locations import Locations
     >>> line = Grid.rectangle(rows=1, cols=9, width_km=9, height_km=1)
     >>> list(ways(np.arange(10) * 300, np.array([4, 4, 5, 6, 6, 5, 3, 0, 5, 8]), line))
     [(1, 3), (4, 7), (7, 9)]
     """
     on = (cells[1:] != cells[:-1]) & (np.diff(times_s) <= LONGEST_GAP_S)
     turns = np.flatnonzero(np.diff(np.concatenate([[False], on, [False]]).astype(np.int8)))
-    x_km, y_km = grid.x_km[cells], grid.y_km[cells]
+    x_km, y_km = locations.x_km[cells], locations.y_km[cells]
     travelled_km = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x_km), np.diff(y_km)))])
-    slack_km = 2 * float(np.hypot(grid.width_km / grid.cols, grid.height_km / grid.rows))
+    slack_km = 2 * float(np.hypot(*locations.cell_size_km))
     waiting = turns.reshape(-1, 2)[::-1].tolist()
     while waiting:
         first, last = waiting.pop()
@@ -52,7 +52,7 @@ def ways(times_s: IntArray, cells: IntArray, grid: Grid) -> Iterator[tuple[int, 
 
 
 def rerouted(
-    times_s: IntArray, cells: IntArray, *, grid: Grid, roads: Roads, roads_at: Callable[[int], Roads]
+    times_s: IntArray, cells: IntArray, *, locations: Locations, roads: Roads, roads_at: Callable[[int], Roads]
 ) -> IntArray:
     """Return the cells of a trace in which each trip uses the roads in force at its departure.
 
@@ -60,11 +60,13 @@ def rerouted(
     between its ends get the cells of the new fastest route, at the same shares of the travel time.
     """
     moved = cells.copy()
-    for first, last in ways(times_s, cells, grid):
+    for first, last in ways(times_s, cells, locations):
         now = roads_at(int(times_s[first]))
         if now is roads:
             continue
-        start, end = roads.nearest_node(grid.x_km[cells[[first, last]]], grid.y_km[cells[[first, last]]]).tolist()
+        start, end = roads.nearest_node(
+            locations.x_km[cells[[first, last]]], locations.y_km[cells[[first, last]]]
+        ).tolist()
         route = now.route(start, end)
         if start == end or np.array_equal(route.nodes, roads.route(start, end).nodes):
             continue

@@ -16,7 +16,7 @@ from sim.mobility.shifts.life import ShiftedLife
 from sim.mobility.shifts.parameters import ShiftOfPlaces
 from sim.mobility.shifts.places import by_frequency, distances_km, drawn
 from sim.mobility.synthetic.city import fading, pick, thresholds
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 
 
 @component("shift")
@@ -44,7 +44,7 @@ class HolidayParameters(ShiftOfPlaces):
     def new_cells(self, life: ShiftedLife, start: int, context: ShiftContext, rng: Generator) -> IntArray:
         """Return the cells of all test queries during the holiday."""
         weights = holiday(
-            grid=context.world.grid,
+            locations=context.world.locations,
             attraction=context.attraction,
             home=int(by_frequency(life.cells_before(start))[0]),
             away_km=self.away_km,
@@ -55,13 +55,13 @@ class HolidayParameters(ShiftOfPlaces):
 
 
 def holiday(
-    *, grid: Grid, attraction: FloatArray, home: int, away_km: float, spread_km: float, rng: Generator
+    *, locations: Locations, attraction: FloatArray, home: int, away_km: float, spread_km: float, rng: Generator
 ) -> FloatArray:
     """Return the weight of each cell during the holiday, around a place far from home that is drawn by attraction.
 
     If no place is at least `away_km` away, the place is the farthest cell with positive attraction.
     """
-    from_home_km = np.where(attraction > 0, distances_km(grid, home), -1.0)
+    from_home_km = np.where(attraction > 0, distances_km(locations, home), -1.0)
     far = np.where(from_home_km >= away_km, attraction, 0.0)
     place = pick(thresholds(far), rng.random()) if far.any() else int(from_home_km.argmax())
-    return np.asarray(attraction * fading(grid, place, spread_km), dtype=np.float64)
+    return np.asarray(attraction * fading(locations, place, spread_km), dtype=np.float64)

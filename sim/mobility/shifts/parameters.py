@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sim.interfaces import Generator, IntArray
     from sim.mobility.shifts.context import ShiftContext
     from sim.mobility.shifts.life import ShiftedLife
-    from sim.world.grid import Grid
+    from sim.world.locations import Locations
     from sim.world.roads.graph import Roads
 
 Concerned = Callable[[str], bool]
@@ -156,7 +156,7 @@ class ShiftOfRoads(ShiftParameters):
         """None: the shift ends at the same time for all users."""
 
     @abstractmethod
-    def changed(self, roads: Roads, grid: Grid, rng: Generator) -> Roads:
+    def changed(self, roads: Roads, locations: Locations, rng: Generator) -> Roads:
         """Return the roads after the change."""
 
 

@@ -13,7 +13,7 @@ from sim.interfaces import FloatArray, Generator, IntArray
 from sim.mobility.synthetic.city import thresholds
 
 if TYPE_CHECKING:
-    from sim.world.grid import Grid
+    from sim.world.locations import Locations
 
 
 def share_of_new(n_queries: int, *, start: int, stop: int, over: int = 0, weight: float = 1.0) -> FloatArray:
@@ -57,6 +57,8 @@ def drawn(weights: FloatArray, size: int, rng: Generator) -> IntArray:
     return np.asarray(thresholds(weights).searchsorted(rng.random(size), side="right"), dtype=np.int64)
 
 
-def distances_km(grid: Grid, cell: int) -> FloatArray:
+def distances_km(locations: Locations, cell: int) -> FloatArray:
     """Return the Euclidean distances of all cells from one cell in km, shape (n_cells,)."""
-    return np.asarray(np.hypot(grid.x_km - grid.x_km[cell], grid.y_km - grid.y_km[cell]), dtype=np.float64)
+    return np.asarray(
+        np.hypot(locations.x_km - locations.x_km[cell], locations.y_km - locations.y_km[cell]), dtype=np.float64
+    )

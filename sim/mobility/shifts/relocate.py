@@ -14,7 +14,7 @@ from sim.mobility.shifts.life import ShiftedLife
 from sim.mobility.shifts.parameters import ShiftOfPlaces
 from sim.mobility.shifts.places import by_frequency, distances_km
 from sim.mobility.synthetic.city import pick, thresholds
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 
 
 @component("shift")
@@ -48,7 +48,7 @@ class RelocateParameters(ShiftOfPlaces):
             place, apart_from = second, home
         return relocated(
             life.cells,
-            grid=context.world.grid,
+            locations=context.world.locations,
             attraction=context.attraction,
             place=place,
             apart_from=apart_from,
@@ -57,11 +57,11 @@ class RelocateParameters(ShiftOfPlaces):
 
 
 def relocated(
-    cells: IntArray, *, grid: Grid, attraction: FloatArray, place: int, apart_from: int | None, rng: Generator
+    cells: IntArray, *, locations: Locations, attraction: FloatArray, place: int, apart_from: int | None, rng: Generator
 ) -> IntArray:
     """Move `place` to another cell, drawn by attraction, and the other cells with it, in the same relative positions.
 
-    With `apart_from`, only cells that are closer to the place than to that cell move. A cell that would leave the grid
+    With `apart_from`, only cells that are closer to the place than to that cell move. A cell that would leave the locations
     or have attraction 0 is replaced by the nearest cell with positive attraction. To make this rare, the positions are
     mirrored from east to west, from north to south or both if the queries then fit better.
     """
@@ -77,21 +77,24 @@ def relocated(
     if apart_from is None:
         moves = np.ones(distinct.size, dtype=bool)
     else:
-        moves = distances_km(grid, place)[distinct] < distances_km(grid, apart_from)[distinct]
-    east_km, north_km = grid.x_km[distinct] - grid.x_km[place], grid.y_km[distinct] - grid.y_km[place]
-    placements = [_nearest(grid, attraction, goal, x * east_km, y * north_km) for y in (1, -1) for x in (1, -1)]
+        moves = distances_km(locations, place)[distinct] < distances_km(locations, apart_from)[distinct]
+    east_km, north_km = (
+        locations.x_km[distinct] - locations.x_km[place],
+        locations.y_km[distinct] - locations.y_km[place],
+    )
+    placements = [_nearest(locations, attraction, goal, x * east_km, y * north_km) for y in (1, -1) for x in (1, -1)]
     misses_km = [float((counts * off_km)[moves].sum()) for _, off_km in placements]
     best = next(i for i, missed_km in enumerate(misses_km) if missed_km <= min(misses_km) + 1e-9)
     return np.asarray(np.where(moves, placements[best][0], distinct)[at], dtype=np.int64)
 
 
 def _nearest(
-    grid: Grid, attraction: FloatArray, goal: int, east_km: FloatArray, north_km: FloatArray
+    locations: Locations, attraction: FloatArray, goal: int, east_km: FloatArray, north_km: FloatArray
 ) -> tuple[IntArray, FloatArray]:
     """Return the cells with positive attraction nearest to positions relative to `goal`, and their distances in km."""
     open_to = np.flatnonzero(attraction > 0)
-    x_km, y_km = grid.x_km[goal] + east_km, grid.y_km[goal] + north_km
-    away_km = np.hypot(x_km[:, None] - grid.x_km[open_to], y_km[:, None] - grid.y_km[open_to])
+    x_km, y_km = locations.x_km[goal] + east_km, locations.y_km[goal] + north_km
+    away_km = np.hypot(x_km[:, None] - locations.x_km[open_to], y_km[:, None] - locations.y_km[open_to])
     off_km = away_km.min(axis=1)
     # Of equally near cells, the lowest: the tolerance excludes effects of rounding.
     return open_to[(away_km <= off_km[:, None] + 1e-9).argmax(axis=1)], off_km

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from sim.components.registry import component
 from sim.interfaces import Generator
 from sim.mobility.shifts.parameters import ShiftOfRoads, SomeShare
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 
 if TYPE_CHECKING:
     from sim.world.roads.graph import Roads
@@ -21,8 +21,8 @@ class ReverseRoadsParameters(ShiftOfRoads):
     share: SomeShare
     """Share of the one-way roads to reverse, drawn at random."""
 
-    def changed(self, roads: Roads, grid: Grid, rng: Generator) -> Roads:
+    def changed(self, roads: Roads, locations: Locations, rng: Generator) -> Roads:
         """Return the roads with some one-way roads reversed."""
         from sim.world.roads.closures import reverse
 
-        return reverse(roads, grid, share=self.share, rng=rng)
+        return reverse(roads, locations, share=self.share, rng=rng)

@@ -13,7 +13,7 @@ from sim.mobility.user_ids import UserIds
 from sim.rng import stream
 
 if TYPE_CHECKING:
-    from sim.world.grid import Grid
+    from sim.world.locations import Locations
     from sim.world.roads.graph import Roads
 
 DEFAULT_USERS = 10
@@ -76,7 +76,7 @@ def numbered_users(count: int | None) -> NumberedUsers:
     return NumberedUsers(range(1, count + 1))
 
 
-def attraction(grid: Grid, *, seed: int, roads: Roads | None = None, centres: int = 8) -> FloatArray:
+def attraction(locations: Locations, *, seed: int, roads: Roads | None = None, centres: int = 8) -> FloatArray:
     """Return the attraction of each cell, the share of the activity of the city, shape (n_cells,), read-only.
 
     The attraction is a sum over centres, of which the k-th has the weight 1/k and decays exponentially with distance,
@@ -85,28 +85,28 @@ def attraction(grid: Grid, *, seed: int, roads: Roads | None = None, centres: in
     """
     require("centres", centres, 1, float("inf"), ends="[)")
     rng = stream(seed, "city")
-    local = rng.lognormal(sigma=1.0, size=grid.n_cells)
+    local = rng.lognormal(sigma=1.0, size=locations.n_cells)
     draws = rng.random((centres, 3))
-    size_km = float(np.hypot(grid.width_km, grid.height_km))
+    size_km = float(np.hypot(locations.width_km, locations.height_km))
     reach_km = size_km * (0.02 + 0.08 * draws[:, 2])
     away_km = np.hypot(
-        grid.x_km[:, None] - (grid.x_km.min() + draws[:, 0] * np.ptp(grid.x_km)),
-        grid.y_km[:, None] - (grid.y_km.min() + draws[:, 1] * np.ptp(grid.y_km)),
+        locations.x_km[:, None] - (locations.x_km.min() + draws[:, 0] * np.ptp(locations.x_km)),
+        locations.y_km[:, None] - (locations.y_km.min() + draws[:, 1] * np.ptp(locations.y_km)),
     )
     clustered = np.exp(-away_km / reach_km) @ (1.0 / np.arange(1, centres + 1))
     life = local * (0.02 + clustered)
     if roads is not None:
-        if roads.cells()[-1] >= grid.n_cells:
-            raise ValueError(f"roads must be on the grid of {grid.n_cells} cells, got cell {roads.cells()[-1]}")
-        reachable = np.zeros(grid.n_cells, dtype=bool)
+        if roads.cells()[-1] >= locations.n_cells:
+            raise ValueError(f"roads must be on the grid of {locations.n_cells} cells, got cell {roads.cells()[-1]}")
+        reachable = np.zeros(locations.n_cells, dtype=bool)
         reachable[roads.cells()] = True
         life = np.where(reachable, life, 0.0)
     return read_only(life / life.sum())
 
 
-def fading(grid: Grid, cell: int, reach_km: float) -> FloatArray:
+def fading(locations: Locations, cell: int, reach_km: float) -> FloatArray:
     """Return exp(-d / reach_km) for the Euclidean distances d from a cell to all cells, shape (n_cells,)."""
-    away_km = np.hypot(grid.x_km - grid.x_km[cell], grid.y_km - grid.y_km[cell])
+    away_km = np.hypot(locations.x_km - locations.x_km[cell], locations.y_km - locations.y_km[cell])
     return np.asarray(np.exp(-away_km / reach_km), dtype=np.float64)
 
 

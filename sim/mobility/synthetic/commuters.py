@@ -28,7 +28,7 @@ from sim.rng import stream
 from sim.world import World
 
 if TYPE_CHECKING:
-    from sim.world.grid import Grid
+    from sim.world.locations import Locations
     from sim.world.roads.graph import Roads
 
 
@@ -61,7 +61,7 @@ class CommutersParameters(MobilityParameters):
         """Return the model on the roads of a world."""
         if world.roads is None:
             raise InvalidValue(f"{self.kind} require `world.roads`, found none: add roads", code="no-roads")
-        return Commuters(self, grid=world.grid, roads=world.roads, seed=seed)
+        return Commuters(self, locations=world.locations, roads=world.roads, seed=seed)
 
 
 class Commuters(Drivers):
@@ -73,10 +73,10 @@ class Commuters(Drivers):
     standard deviation of departure times and stays.
     """
 
-    def __init__(self, parameters: CommutersParameters, *, grid: Grid, roads: Roads, seed: int) -> None:
+    def __init__(self, parameters: CommutersParameters, *, locations: Locations, roads: Roads, seed: int) -> None:
         super().__init__(roads)
         self.parameters, self.seed = parameters, seed
-        self._weights = _node_weights(attraction(grid, seed=seed, roads=roads), roads)
+        self._weights = _node_weights(attraction(locations, seed=seed, roads=roads), roads)
         self._tastes: dict[str, tuple[str, ...]] = {}
         self._left: dict[str, Commuters] = {}
 

@@ -21,7 +21,7 @@ from sim.rng import stream
 from sim.world import World
 
 if TYPE_CHECKING:
-    from sim.world.grid import Grid
+    from sim.world.locations import Locations
     from sim.world.roads.graph import Roads
 
 BLOCK = 64
@@ -48,7 +48,7 @@ class FavouritesParameters(MobilityParameters):
 
     def build(self, world: World, seed: int, place: Place) -> Favourites:  # noqa: ARG002
         """Return the model on the grid and the roads of a world."""
-        return Favourites(self, grid=world.grid, roads=world.roads, seed=seed)
+        return Favourites(self, locations=world.locations, roads=world.roads, seed=seed)
 
 
 class Favourites:
@@ -61,9 +61,11 @@ class Favourites:
     from `profile`.
     """
 
-    def __init__(self, parameters: FavouritesParameters, *, grid: Grid, seed: int, roads: Roads | None = None) -> None:
-        self.parameters, self.grid, self.seed = parameters, grid, seed
-        self.attraction = attraction(grid, seed=seed, roads=roads)
+    def __init__(
+        self, parameters: FavouritesParameters, *, locations: Locations, seed: int, roads: Roads | None = None
+    ) -> None:
+        self.parameters, self.locations, self.seed = parameters, locations, seed
+        self.attraction = attraction(locations, seed=seed, roads=roads)
         self._tastes: dict[str, tuple[str, ...]] = {}
         self._left: Favourites | None = None
 
@@ -98,10 +100,10 @@ class Favourites:
         home = self.home(user)
         rng = stream(self.seed, "taste", user, *self._tastes.get("places", ()))
         rng.random()  # the draw of the home
-        around = self.attraction * fading(self.grid, home, self.parameters.spread_km)
-        wider = self.attraction * fading(self.grid, home, EXPLORING_IS_WIDER * self.parameters.spread_km)
+        around = self.attraction * fading(self.locations, home, self.parameters.spread_km)
+        wider = self.attraction * fading(self.locations, home, EXPLORING_IS_WIDER * self.parameters.spread_km)
         count = min(max(1, int(rng.poisson(self.parameters.places))), int(np.count_nonzero(around)))
-        favourites = rng.choice(self.grid.n_cells, size=count, replace=False, p=around / around.sum())
+        favourites = rng.choice(self.locations.n_cells, size=count, replace=False, p=around / around.sum())
         weights = np.arange(1, count + 1, dtype=np.float64) ** -self.parameters.taste
         profile = self.parameters.explore * wider / wider.sum()
         profile[favourites] += (1.0 - self.parameters.explore) * weights / weights.sum()

@@ -19,7 +19,7 @@ from sim.mobility.synthetic.city import attraction, numbered_users, pick, thresh
 from sim.world import World
 
 if TYPE_CHECKING:
-    from sim.world.grid import Grid
+    from sim.world.locations import Locations
     from sim.world.roads.graph import Roads
 
 BLOCK = 256
@@ -42,7 +42,7 @@ class MarkovChainParameters(MobilityParameters):
 
     def build(self, world: World, seed: int, place: Place) -> MarkovChain:  # noqa: ARG002
         """Return the model on the grid and the roads of a world."""
-        return MarkovChain(self, grid=world.grid, roads=world.roads, seed=seed)
+        return MarkovChain(self, locations=world.locations, roads=world.roads, seed=seed)
 
 
 class MarkovChain:
@@ -57,17 +57,17 @@ class MarkovChain:
         self,
         parameters: MarkovChainParameters,
         *,
-        grid: Grid,
+        locations: Locations,
         seed: int,
         roads: Roads | None = None,
         transition: FloatArray | None = None,
     ) -> None:
         self.step_s = parameters.step_s
         if transition is None:
-            life = attraction(grid, seed=seed, roads=roads)
-            matrix, start = gravity(grid, life, stay=parameters.stay, reach_km=parameters.reach_km)
+            life = attraction(locations, seed=seed, roads=roads)
+            matrix, start = gravity(locations, life, stay=parameters.stay, reach_km=parameters.reach_km)
         else:
-            matrix = _over_cells(transition, grid.n_cells)
+            matrix = _over_cells(transition, locations.n_cells)
             start = stationary(matrix)
         self.transition = read_only(matrix)
         self.start = read_only(start)
@@ -87,18 +87,18 @@ class MarkovChain:
                 cell = pick(self._rows[cell], uniform)
 
 
-def gravity(grid: Grid, life: FloatArray, *, stay: float, reach_km: float) -> tuple[FloatArray, FloatArray]:
+def gravity(locations: Locations, life: FloatArray, *, stay: float, reach_km: float) -> tuple[FloatArray, FloatArray]:
     """Return the transition matrix for a city with this attraction, and its stationary distribution.
 
     The chain is reversible with pi(x) proportional to A(x) norm(x), so no system of equations must be solved.
     """
-    away_km = np.hypot(grid.x_km[:, None] - grid.x_km, grid.y_km[:, None] - grid.y_km)
+    away_km = np.hypot(locations.x_km[:, None] - locations.x_km, locations.y_km[:, None] - locations.y_km)
     # Distances are relative to the nearest cell with roads, so that no row underflows to zero.
     nearest_km = away_km[:, life > 0].min(axis=1, keepdims=True)
     pull = life * np.exp((nearest_km - away_km) / reach_km)
     norm = pull.sum(axis=1)
     matrix = (1.0 - stay) * pull / norm[:, None]
-    matrix[np.diag_indices(grid.n_cells)] += stay
+    matrix[np.diag_indices(locations.n_cells)] += stay
     start = life * norm
     return matrix, start / start.sum()
 

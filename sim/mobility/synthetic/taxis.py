@@ -23,7 +23,7 @@ from sim.rng import stream
 from sim.world import World
 
 if TYPE_CHECKING:
-    from sim.world.grid import Grid
+    from sim.world.locations import Locations
     from sim.world.roads.graph import Roads
 
 
@@ -50,7 +50,7 @@ class TaxisParameters(MobilityParameters):
         """Return the model on the roads of a world."""
         if world.roads is None:
             raise InvalidValue(f"{self.kind} require `world.roads`, found none: add roads", code="no-roads")
-        return Taxis(self, grid=world.grid, roads=world.roads, seed=seed)
+        return Taxis(self, locations=world.locations, roads=world.roads, seed=seed)
 
 
 class Taxis(Drivers):
@@ -63,14 +63,14 @@ class Taxis(Drivers):
     rests, like cabs shared by several drivers.
     """
 
-    def __init__(self, parameters: TaxisParameters, *, grid: Grid, roads: Roads, seed: int) -> None:
+    def __init__(self, parameters: TaxisParameters, *, locations: Locations, roads: Roads, seed: int) -> None:
         super().__init__(roads)
-        self.parameters, self.grid, self.seed = parameters, grid, seed
-        self.attraction = attraction(grid, seed=seed, roads=roads, centres=parameters.hotspots)
+        self.parameters, self.locations, self.seed = parameters, locations, seed
+        self.attraction = attraction(locations, seed=seed, roads=roads, centres=parameters.hotspots)
         self._anywhere = thresholds(self.attraction)
         self._near: dict[int, FloatArray] = {}
         self._by_cell = np.argsort(roads.cell, kind="stable")
-        self._first = np.searchsorted(roads.cell[self._by_cell], np.arange(grid.n_cells + 1))
+        self._first = np.searchsorted(roads.cell[self._by_cell], np.arange(locations.n_cells + 1))
 
     def _trips(self, user: str, rng: Generator) -> Iterator[Trip]:
         taste = stream(self.seed, "taste", user)
@@ -100,7 +100,7 @@ class Taxis(Drivers):
             return self._node_in(self._anywhere, rng)
         cell = int(self.roads.cell[node])
         if cell not in self._near:
-            self._near[cell] = thresholds(self.attraction * fading(self.grid, cell, self.parameters.near_km))
+            self._near[cell] = thresholds(self.attraction * fading(self.locations, cell, self.parameters.near_km))
         return self._node_in(self._near[cell], rng)
 
     def _node_in(self, limits: FloatArray, rng: Generator) -> int:

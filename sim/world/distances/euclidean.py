@@ -17,6 +17,7 @@ from sim.inference.ties import MASS_FLOOR, TIE
 from sim.interfaces import FloatArray, IntArray
 from sim.world.distance import MATRIX_CELLS, Distance
 from sim.world.grid import Grid
+from sim.world.locations import Locations
 from sim.world.parameters import DistanceParameters
 
 if TYPE_CHECKING:
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
 
 @component("distance")
 class EuclideanParameters(DistanceParameters):
-    """Straight-line distance between cell centres."""
+    """Straight-line distance."""
 
     kind: Literal["euclidean"] = "euclidean"
 
-    def build(self, grid: Grid, roads: Roads | None, place: Place) -> Distance:  # noqa: ARG002
-        """Return the distance between the cells of a grid."""
-        return euclidean(grid)
+    def build(self, locations: Locations, roads: Roads | None, place: Place) -> Distance:  # noqa: ARG002
+        """Return the distance between locations."""
+        return euclidean(locations)
 
 
 _FEW = 8
@@ -106,9 +107,10 @@ class EuclideanDistance(Distance):
         return None if self.planar is None else self.planar.convolution(self.planar.away_km)
 
 
-def euclidean(grid: Grid) -> EuclideanDistance:
-    """Return the Euclidean distance between cell centres."""
-    planar = PlanarGrid(
-        rows=grid.rows, cols=grid.cols, row_km=grid.height_km / grid.rows, col_km=grid.width_km / grid.cols
-    )
-    return EuclideanDistance(x_km=grid.x_km, y_km=grid.y_km, planar=planar)
+def euclidean(locations: Locations) -> EuclideanDistance:
+    """Return the Euclidean distance between locations."""
+    planar = None
+    if isinstance(locations, Grid):
+        col_km, row_km = locations.cell_size_km
+        planar = PlanarGrid(rows=locations.rows, cols=locations.cols, row_km=row_km, col_km=col_km)
+    return EuclideanDistance(x_km=locations.x_km, y_km=locations.y_km, planar=planar)

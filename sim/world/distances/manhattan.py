@@ -1,4 +1,4 @@
-"""Manhattan distance: distance along the axes of the grid."""
+"""Manhattan distance: distance along the axes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from numpy.typing import ArrayLike
 
 from sim.components.files import Place
 from sim.components.registry import component
-from sim.inference.bayes import decide, decide_each, decide_many, read_only
+from sim.inference.bayes import cheapest, decide, decide_each, decide_many, read_only
 from sim.interfaces import FloatArray, IntArray
 from sim.world.distance import Distance
 from sim.world.grid import Grid
+from sim.world.locations import Locations
 from sim.world.parameters import DistanceParameters
 
 if TYPE_CHECKING:
@@ -23,13 +24,13 @@ _NO_MATRIX = np.empty((0, 0))  # medians need no distances
 
 @component("distance")
 class ManhattanParameters(DistanceParameters):
-    """Distance along the two axes of the grid, as in the paper."""
+    """Distance along the two axes, east and north, as in the paper."""
 
     kind: Literal["manhattan"] = "manhattan"
 
-    def build(self, grid: Grid, roads: Roads | None, place: Place) -> Distance:  # noqa: ARG002
-        """Return the distance between the cells of a grid."""
-        return manhattan(grid)
+    def build(self, locations: Locations, roads: Roads | None, place: Place) -> Distance:  # noqa: ARG002
+        """Return the distance between locations."""
+        return manhattan(locations)
 
 
 class ManhattanDistance(Distance):
@@ -85,6 +86,63 @@ class ManhattanDistance(Distance):
         return decide_each(prior, likelihoods, _NO_MATRIX, self._shape)
 
 
-def manhattan(grid: Grid) -> ManhattanDistance:
-    """Return the Manhattan distance between cell centres, used in the paper's experiments."""
-    return ManhattanDistance(row_y_km=grid.row_y_km, col_x_km=grid.col_x_km)
+class PlaneManhattanDistance(Distance):
+    """The Manhattan distance between locations anywhere in the plane, given their positions in km.
+
+    The costs of all estimates are sums along two sorted axes, in O(n_cells).
+    """
+
+    kind = "manhattan"
+    obeys_triangle = True
+
+    def __init__(self, *, x_km: FloatArray, y_km: FloatArray) -> None:
+        self.x_km = read_only(np.array(x_km, dtype=np.float64))
+        self.y_km = read_only(np.array(y_km, dtype=np.float64))
+        self.n_cells = self.x_km.size
+        self.longest_km = float(np.ptp(self.x_km) + np.ptp(self.y_km))
+        self._axes = [_Axis(self.x_km), _Axis(self.y_km)]
+
+    def between_km(self, start: ArrayLike, end: ArrayLike) -> FloatArray:
+        """Return the distances from locations to locations, element by element."""
+        start, end = np.asarray(start), np.asarray(end)
+        return np.asarray(np.abs(self.x_km[end] - self.x_km[start]) + np.abs(self.y_km[end] - self.y_km[start]))
+
+    def costs_km(self, weights: FloatArray) -> FloatArray:
+        """Return sum_x weights(x) d(x, y) for every estimate y, in O(n_cells)."""
+        return np.asarray(self._costs_km(weights[np.newaxis])[0])
+
+    def best_cells(self, weights: FloatArray) -> IntArray:
+        """Return the optimal estimate for each row of weights, shape (k, n_cells)."""
+        return cheapest(self._costs_km(weights), weights.sum(axis=1), longest_km=self.longest_km)
+
+    def _costs_km(self, weights: FloatArray) -> FloatArray:
+        return self._axes[0].costs_km(weights) + self._axes[1].costs_km(weights)
+
+
+class _Axis:
+    """Positions along an axis, sorted once."""
+
+    def __init__(self, at_km: FloatArray) -> None:
+        self._order = np.argsort(at_km, kind="stable")
+        self._rank = np.argsort(self._order)
+        self._steps_km = np.diff(at_km[self._order])
+
+    def costs_km(self, weights: FloatArray) -> FloatArray:
+        """Return sum_x weights(x) |x - y| for every y, for rows of weights, shape (k, n_cells).
+
+        Crossing the step between two neighbours changes the distance to all weight on either side of it.
+        """
+        mass = weights[:, self._order]
+        crossing = np.zeros_like(mass)
+        crossing[:, 1:] = mass.cumsum(axis=1)[:, :-1] * self._steps_km
+        crossing_back = np.zeros_like(mass)
+        crossing_back[:, :-1] = mass[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:] * self._steps_km
+        costs = crossing.cumsum(axis=1) + crossing_back[:, ::-1].cumsum(axis=1)[:, ::-1]
+        return np.asarray(costs[:, self._rank])
+
+
+def manhattan(locations: Locations) -> ManhattanDistance | PlaneManhattanDistance:
+    """Return the Manhattan distance between locations; for cells of a grid, that of the paper's experiments."""
+    if isinstance(locations, Grid):
+        return ManhattanDistance(row_y_km=locations.row_y_km, col_x_km=locations.col_x_km)
+    return PlaneManhattanDistance(x_km=locations.x_km, y_km=locations.y_km)

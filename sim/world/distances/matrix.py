@@ -12,7 +12,7 @@ from sim.components.registry import component
 from sim.errors import InvalidValue, code_of
 from sim.interfaces import FloatArray
 from sim.world.distance import Distance, MatrixDistance
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 from sim.world.parameters import DistanceParameters
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ class DistanceMatrixParameters(DistanceParameters):
     file: FileName
     """File with the matrix of distances in km, .npy or .csv without a header; one row and one column per cell."""
 
-    def build(self, grid: Grid, roads: Roads | None, place: Place) -> Distance:  # noqa: ARG002
-        """Return the distance between the cells of a grid."""
-        return from_file(place.locate(self.file), grid.n_cells)
+    def build(self, locations: Locations, roads: Roads | None, place: Place) -> Distance:  # noqa: ARG002
+        """Return the distance between locations."""
+        return from_file(place.locate(self.file), locations.n_cells)
 
 
 def from_file(path: str | Path, n_cells: int) -> Distance:

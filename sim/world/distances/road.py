@@ -14,7 +14,7 @@ from sim.errors import InvalidValue
 from sim.inference.ties import MASS_FLOOR, TIE
 from sim.interfaces import FloatArray, IntArray
 from sim.world.distance import MATRIX_CELLS, Distance
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 from sim.world.parameters import DistanceParameters
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ class RoadDistanceParameters(DistanceParameters):
 
     kind: Literal["road"] = "road"
 
-    def build(self, grid: Grid, roads: Roads | None, place: Place) -> Distance:  # noqa: ARG002
-        """Return the distance between the cells of a grid."""
+    def build(self, locations: Locations, roads: Roads | None, place: Place) -> Distance:  # noqa: ARG002
+        """Return the distance between locations."""
         if roads is None:
             raise InvalidValue("road distance requires `world.roads`, found none: add roads", code="no-roads")
-        return road(grid, roads)
+        return road(locations, roads)
 
 
 class ByNode(NamedTuple):
@@ -217,6 +217,6 @@ class RoadDistance(Distance):
         return self.__dict__ | {"_rows": {}}  # workers need no cache
 
 
-def road(grid: Grid, roads: Roads) -> RoadDistance:
+def road(locations: Locations, roads: Roads) -> RoadDistance:
     """Return the road distance between cell centres."""
-    return RoadDistance(x_km=grid.x_km, y_km=grid.y_km, roads=roads)
+    return RoadDistance(x_km=locations.x_km, y_km=locations.y_km, roads=roads)

@@ -16,7 +16,7 @@ from sim.components.files import FileName, Place
 from sim.components.registry import component
 from sim.errors import InvalidValue
 from sim.world.distance import Distance, MatrixDistance
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 from sim.world.parameters import DistanceParameters
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ class SemanticDistanceParameters(DistanceParameters):
     apart_km: Annotated[float, Field(gt=0, le=1e5)] = 1.0
     """Distance in km between unrelated labels; labels with a common beginning are proportionally closer."""
 
-    def build(self, grid: Grid, roads: Roads | None, place: Place) -> Distance:  # noqa: ARG002
-        """Return the distance between the cells of a grid."""
-        return semantic(read_labels(place.locate(self.labels), grid.n_cells), apart_km=self.apart_km)
+    def build(self, locations: Locations, roads: Roads | None, place: Place) -> Distance:  # noqa: ARG002
+        """Return the distance between locations."""
+        return semantic(read_labels(place.locate(self.labels), locations.n_cells), apart_km=self.apart_km)
 
 
 def semantic(labels: Sequence[str], *, apart_km: float = 1.0) -> Distance:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from sim.components.registry import component
 from sim.components.spec import Positive
@@ -14,13 +14,16 @@ from sim.world.parameters import GridParameters
 class RectangleParameters(GridParameters):
     """A grid over a rectangle in km, without latitudes and longitudes."""
 
-    on_earth: ClassVar[bool] = False
-
     kind: Literal["rectangle"] = "rectangle"
     width_km: Positive
     """Extent from west to east in km."""
     height_km: Positive
     """Extent from south to north in km."""
+
+    @property
+    def on_earth(self) -> bool:
+        """Whether the grid has latitudes and longitudes: no."""
+        return False
 
     def of_shape(self, rows: int, cols: int) -> Grid:
         """Return the grid with these numbers of rows and columns."""

@@ -10,12 +10,12 @@ from scipy.sparse.csgraph import connected_components
 
 from sim.errors import InvalidValue
 from sim.interfaces import BoolArray, Generator, IntArray
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 from sim.world.roads.graph import Roads
 
 
 def close(
-    roads: Roads, grid: Grid, *, share: float | None = None, cells: ArrayLike | None = None, rng: Generator
+    roads: Roads, grid: Locations, *, share: float | None = None, cells: ArrayLike | None = None, rng: Generator
 ) -> Roads:
     """Return the roads without a random share of their edges, or without all edges that start or end in some cells.
 
@@ -30,7 +30,7 @@ def close(
     return _changed(roads, grid, closed, reverse=False)
 
 
-def reverse(roads: Roads, grid: Grid, *, share: float, rng: Generator) -> Roads:
+def reverse(roads: Roads, grid: Locations, *, share: float, rng: Generator) -> Roads:
     """Return the roads with a random share of their one-way edges reversed.
 
     Edges whose reversal would disconnect nodes are not reversed. Nodes and their numbers do not change.
@@ -50,7 +50,7 @@ def _drawn(edges: IntArray, share: float, rng: Generator) -> IntArray:
     return rng.permutation(edges)[: max(1, round(share * edges.size))]
 
 
-def _changed(roads: Roads, grid: Grid, edges: IntArray, *, reverse: bool) -> Roads:
+def _changed(roads: Roads, grid: Locations, edges: IntArray, *, reverse: bool) -> Roads:
     """Return the roads with these edges removed or reversed, except those that keep the nodes connected."""
     start, end = _ends(roads)
     changed = np.zeros(len(start), dtype=bool)

@@ -12,7 +12,7 @@ from sim.components.files import FileName, Place
 from sim.components.registry import component
 from sim.errors import InvalidValue
 from sim.interfaces import Generator
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 from sim.world.parameters import RoadsParameters
 from sim.world.roads.files import DEFAULT_SPEED_MPH, KM_PER_MILE, UNREADABLE, number_in, open_binary, project
 
@@ -32,12 +32,12 @@ class RoadCsvParameters(RoadsParameters):
     edges: FileName
     """CSV file of directed edges (streets): u, v, length_m and optionally speed_mph (default: 25); may be gzipped."""
 
-    def build(self, grid: Grid, place: Place, rng: Generator) -> Roads:  # noqa: ARG002
+    def build(self, grid: Locations, place: Place, rng: Generator) -> Roads:  # noqa: ARG002
         """Return the roads."""
         return read_csv(place.locate(self.nodes), place.locate(self.edges), grid)
 
 
-def read_csv(nodes_path: str | Path, edges_path: str | Path, grid: Grid) -> Roads:
+def read_csv(nodes_path: str | Path, edges_path: str | Path, grid: Locations) -> Roads:
     """Read nodes `osmid,lat,lon` and directed edges `u,v,length_m,lanes,speed_mph`, gzipped or not.
 
     `lanes` is ignored. The default of `speed_mph` is 25.

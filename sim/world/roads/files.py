@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sim.errors import InvalidValue
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 
 KM_PER_MILE = 1.609344
 DEFAULT_SPEED_MPH = 25.0
@@ -37,7 +37,7 @@ def number_in(row: dict[str, Any], name: str, where: str, low: float, high: floa
     return value
 
 
-def project(grid: Grid, lat_lon: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+def project(grid: Locations, lat_lon: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
     """Return x_km, y_km of each node on the grid."""
     degrees = np.array(list(lat_lon.values()), dtype=np.float64).reshape(-1, 2)
     x_km, y_km = grid.to_km(degrees[:, 0], degrees[:, 1])

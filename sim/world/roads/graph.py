@@ -15,7 +15,7 @@ from scipy.spatial import cKDTree
 
 from sim.errors import InvalidValue
 from sim.interfaces import BoolArray, FloatArray, IntArray
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 
 CACHED_NODES = 4_000_000
 """Limit of the cache of fastest paths, in nodes times sources: about 50 MB for any size of the graph."""
@@ -56,7 +56,7 @@ class Roads:
     """Numbers of dropped elements: `nodes_outside` the grid, `nodes_unconnected`, the `edges` of those nodes, and
     `edges_redundant`, which are part of no shortest path (loops and the longer of parallel edges)."""
 
-    def __init__(self, *, graph: nx.DiGraph[Any], grid: Grid, redundant_edges: int = 0) -> None:
+    def __init__(self, *, graph: nx.DiGraph[Any], grid: Locations, redundant_edges: int = 0) -> None:
         x_km, y_km, start, end, length_km, speed_kmh = _arrays(graph)
         cell = grid.cell_of_km(x_km, y_km)
         keep = _largest_component(cell >= 0, start, end)
@@ -156,7 +156,7 @@ class Roads:
         return tree
 
 
-def build_roads(grid: Grid, places: dict[Any, tuple[float, float]], edges: Iterable[Edge]) -> Roads:
+def build_roads(grid: Locations, places: dict[Any, tuple[float, float]], edges: Iterable[Edge]) -> Roads:
     """Build roads from positions (x_km, y_km) of nodes and edges; of parallel edges, only the shortest is used."""
     graph: nx.DiGraph[Any] = nx.DiGraph()
     for node, (x_km, y_km) in places.items():

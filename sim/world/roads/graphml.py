@@ -11,7 +11,7 @@ from sim.components.files import FileName, Place
 from sim.components.registry import component
 from sim.errors import InvalidValue, code_of
 from sim.interfaces import Generator
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 from sim.world.parameters import RoadsParameters
 from sim.world.roads.files import DEFAULT_SPEED_MPH, KM_PER_MILE, UNREADABLE, number_in, open_binary, project
 
@@ -31,12 +31,12 @@ class RoadGraphMLParameters(RoadsParameters):
     file: FileName
     """GraphML file written by `osmnx.save_graphml`; may be gzipped."""
 
-    def build(self, grid: Grid, place: Place, rng: Generator) -> Roads:  # noqa: ARG002
+    def build(self, grid: Locations, place: Place, rng: Generator) -> Roads:  # noqa: ARG002
         """Return the roads."""
         return read_graphml(place.locate(self.file), grid)
 
 
-def read_graphml(path: str | Path, grid: Grid) -> Roads:
+def read_graphml(path: str | Path, grid: Locations) -> Roads:
     """Read a street network written by `osmnx.save_graphml`, gzipped or not.
 
     The attribute `oneway` is ignored, since a two-way street has two edges. The speed of an edge is the mean of the

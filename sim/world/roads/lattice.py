@@ -15,7 +15,7 @@ from sim.components.registry import component
 from sim.components.spec import Positive, Share
 from sim.errors import InvalidValue
 from sim.interfaces import FloatArray, Generator
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 from sim.world.parameters import RoadsParameters
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ class LatticeParameters(RoadsParameters):
     avenue_speed_kmh: Speed = 50.0
     """Speed on avenues in km/h."""
 
-    def build(self, grid: Grid, place: Place, rng: Generator) -> Roads:  # noqa: ARG002
+    def build(self, grid: Locations, place: Place, rng: Generator) -> Roads:  # noqa: ARG002
         """Return the roads."""
         return lattice(grid, rng=rng, **{name: value for name, value in self if name != "kind"})
 
 
 def lattice(
-    grid: Grid,
+    grid: Locations,
     *,
     spacing_km: float = 0.5,
     one_way_share: float = 0.3,
@@ -94,7 +94,7 @@ def lattice(
     return build_roads(grid, dict(enumerate(places)), edges)
 
 
-def _check_size(grid: Grid, spacing_km: float) -> None:
+def _check_size(grid: Locations, spacing_km: float) -> None:
     """Reject a lattice of a single crossing and one that would exceed the memory."""
     crossings = _lines(grid.width_km, spacing_km) * _lines(grid.height_km, spacing_km)
     if not 2 <= crossings <= MOST_CROSSINGS:

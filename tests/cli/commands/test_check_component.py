@@ -18,7 +18,7 @@ class Star:
     def __init__(self, *, world, lie=0.5, whole=True):
         if not 0 <= lie <= 1:
             raise ValueError(f"lie must be in [0, 1], got {lie}")
-        self.n, self.lie, self.whole = world.grid.n_cells, lie, whole
+        self.n, self.lie, self.whole = world.n_cells, lie, whole
 
     def __call__(self, prior):
         if not self.whole:

@@ -129,7 +129,7 @@ def test_mismatch_names_values_and_options_to_omit(options: tuple[str, ...], dif
 def test_custom_design_is_used_with_a_belief(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("night.py").write_text(
         "import numpy as np\nfrom sim import MatrixChannel\n\n\nclass Night:\n    uses_prior = False\n\n"
-        "    def __init__(self, *, world):\n        self._channel = MatrixChannel(np.eye(world.grid.n_cells))\n\n"
+        "    def __init__(self, *, world):\n        self._channel = MatrixChannel(np.eye(world.n_cells))\n\n"
         "    def __call__(self, prior):\n        return self._channel\n"
     )
     monkeypatch.delitem(sys.modules, "night", raising=False)

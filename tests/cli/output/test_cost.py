@@ -22,7 +22,11 @@ def test_the_cost(make_scenario: MakeScenario, capsys: Capture) -> None:
     counts: dict[str, Any] = {"points": 3, "users": 7, "simulations": 24, "queries": 12345, "rows": 2_000_000}
     times = Times(start_s=2.0, simulation_s=590.0, end_s=8.0, chunks=100)
     cost = Cost(**counts, seconds=600.0, times=times, log_bytes=46_000_000, peak_bytes=345_000_000)
-    print_cost(scenario, replace(cost, grids=(scenario.world.grid, SanFranciscoParameters())), workers=2)
+    print_cost(
+        scenario,
+        replace(cost, locations=(scenario.build_locations().summary(), SanFranciscoParameters().build().summary())),
+        workers=2,
+    )
     lines = [line.split(None, 1) for line in capsys.readouterr().out.splitlines()]
     assert ["cells", "250 (25 rows x 10 columns) of 1,200 m (east-west) x 1,116 m (north-south)"] in lines
     assert {line[0]: line[1] for line in lines if line[0] not in ("event", "cells")} == {

@@ -125,7 +125,7 @@ from sim import MatrixChannel
 
 class Sticky:
     def __init__(self, *, world, statistics, share=0.5):
-        self.n, self.share, self.last = world.grid.n_cells, share, None
+        self.n, self.share, self.last = world.n_cells, share, None
 
     def channel(self, time_s):
         last = np.zeros((self.n, self.n))

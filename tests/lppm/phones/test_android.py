@@ -24,7 +24,7 @@ from sim.world import Grid, World, euclidean
 
 CITY = Grid.region(rows=9, cols=8, south=47.34, north=47.42, west=8.48, east=8.57)
 """Zurich in cells of about 1 km."""
-WORLD = World(grid=CITY, roads=None, privacy_distance=euclidean(CITY), quality_distance=euclidean(CITY))
+WORLD = World(locations=CITY, roads=None, privacy_distance=euclidean(CITY), quality_distance=euclidean(CITY))
 UNIFORM = np.full(CITY.n_cells, 1 / CITY.n_cells)
 STEP = 2000 / METRES_PER_DEGREE
 

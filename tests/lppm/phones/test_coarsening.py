@@ -21,7 +21,7 @@ from sim.lppm.designs.phones.parameters import CoarseningParameters
 from sim.lppm.designs.phones.webkit import WebKitParameters
 from sim.lppm.outputs import Places
 from sim.world import Grid, World, euclidean, manhattan
-from sim.world.grid import EARTH_RADIUS_KM, KM_PER_DEGREE
+from sim.world.locations import EARTH_RADIUS_KM, KM_PER_DEGREE
 
 CITY = Grid.region(rows=40, cols=30, south=47.3413, north=47.4201, west=8.4811, east=8.5707)
 """Zurich in cells of about 220 m."""
@@ -29,7 +29,7 @@ POSITIONS = np.random.default_rng(1).uniform([-80, -180], [80, 180], size=(500, 
 
 
 def world_of(grid: Grid) -> World:
-    return World(grid=grid, roads=None, privacy_distance=euclidean(grid), quality_distance=euclidean(grid))
+    return World(locations=grid, roads=None, privacy_distance=euclidean(grid), quality_distance=euclidean(grid))
 
 
 def built(parameters: CoarseningParameters, grid: Grid = CITY) -> Coarsening:
@@ -160,7 +160,7 @@ def _same_report(lat: Any, lon: Any, cell: int) -> Any:
 
 def test_loss_is_the_distance_to_the_reported_place() -> None:
     for distance in (euclidean(CITY), manhattan(CITY)):
-        world = World(grid=CITY, roads=None, privacy_distance=distance, quality_distance=distance)
+        world = World(locations=CITY, roads=None, privacy_distance=distance, quality_distance=distance)
         design = DecimalsParameters(decimals=1).build(world)
         channel: Any = design(np.full(CITY.n_cells, 1 / CITY.n_cells))
         for cell in (3, 700):

@@ -19,7 +19,7 @@ from tests.lppm.validation import codes
 
 GRID = Grid.rectangle(rows=4, cols=5, width_km=1.0, height_km=0.8)
 RADIUS_KM = 0.29
-WORLD = World(grid=GRID, roads=None, privacy_distance=euclidean(GRID), quality_distance=euclidean(GRID))
+WORLD = World(locations=GRID, roads=None, privacy_distance=euclidean(GRID), quality_distance=euclidean(GRID))
 N = GRID.n_cells
 INSIDE = np.array([in_circle(GRID, centre, RADIUS_KM) for centre in range(N)])
 """Whether each cell is in the zone around each centre, [centre, cell]."""

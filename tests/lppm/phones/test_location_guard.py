@@ -16,7 +16,7 @@ from sim.lppm.designs.phones.location_guard import CachedPoint, LocationGuardPar
 from sim.world import Grid, World, euclidean
 
 GRID = Grid.rectangle(rows=10, cols=10, width_km=2.0, height_km=2.0)
-WORLD = World(grid=GRID, roads=None, privacy_distance=euclidean(GRID), quality_distance=euclidean(GRID))
+WORLD = World(locations=GRID, roads=None, privacy_distance=euclidean(GRID), quality_distance=euclidean(GRID))
 UNIFORM = np.full(GRID.n_cells, 1 / GRID.n_cells)
 
 
@@ -78,7 +78,7 @@ def test_cache_expires_after_exactly_its_time() -> None:
 
 def test_cached_point_has_the_loss_of_the_present_cell() -> None:
     channel = CachedPoint(
-        LocationGuardParameters().build(WORLD).space.output(0.1, 0.1), grid=GRID, distance=euclidean(GRID)
+        LocationGuardParameters().build(WORLD).space.output(0.1, 0.1), locations=GRID, distance=euclidean(GRID)
     )
     assert channel.loss_of_km(0, channel.sample(0, np.random.default_rng(0))) == pytest.approx(0)
     assert channel.expected_loss_of_km(99) == pytest.approx(1.8 * math.sqrt(2))

@@ -17,7 +17,7 @@ GRID = Grid.rectangle(rows=21, cols=21, width_km=2.1, height_km=2.1)
 """Cells of 100 m; the cell 220 is in the middle."""
 HOME = 220
 DISTANCE = euclidean(GRID)
-WORLD = World(grid=GRID, roads=None, privacy_distance=DISTANCE, quality_distance=DISTANCE)
+WORLD = World(locations=GRID, roads=None, privacy_distance=DISTANCE, quality_distance=DISTANCE)
 ZONE = np.flatnonzero(DISTANCE.row_km(HOME) < 0.3 - 1e-9)
 
 

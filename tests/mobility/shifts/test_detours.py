@@ -25,7 +25,7 @@ def streets() -> Roads:
             if other < GRID.n_cells and (other != cell + 1 or other % 4):
                 graph.add_edge(cell, other, length_km=1.0, speed_kmh=30.0)
                 graph.add_edge(other, cell, length_km=1.0, speed_kmh=30.0)
-    return Roads(graph=graph, grid=GRID)
+    return Roads(graph=graph, locations=GRID)
 
 
 ROADS = streets()
@@ -35,7 +35,11 @@ CLOSED = close(ROADS, GRID, cells=[1, 2], rng=np.random.default_rng(0))
 def moved(cells: list[int], times_s: list[int] | None = None, from_s: int = 0) -> list[int]:
     when = np.array(times_s if times_s is not None else range(0, 120 * len(cells), 120))
     result = rerouted(
-        when, np.array(cells), grid=GRID, roads=ROADS, roads_at=lambda time_s: CLOSED if time_s >= from_s else ROADS
+        when,
+        np.array(cells),
+        locations=GRID,
+        roads=ROADS,
+        roads_at=lambda time_s: CLOSED if time_s >= from_s else ROADS,
     )
     return [int(cell) for cell in result]
 

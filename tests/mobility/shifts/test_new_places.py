@@ -16,7 +16,7 @@ from tests.mobility.shifts.city import GRID, LIFE, only, rng, seeds, traces
 @given(traces, seeds)
 def test_every_place_except_home_is_replaced_by_another_one(cells: IntArray, seed: int) -> None:
     home = int(by_frequency(cells)[0])
-    new = with_new_places(cells, grid=GRID, attraction=LIFE, home=home, rng=rng(seed))
+    new = with_new_places(cells, locations=GRID, attraction=LIFE, home=home, rng=rng(seed))
     assert (new == home).tolist() == (cells == home).tolist()
     assert (new[cells != home] != cells[cells != home]).all()
     assert len(np.unique(new)) == len(np.unique(cells))
@@ -31,7 +31,9 @@ def test_new_places_are_as_far_from_home_as_the_old_ones() -> None:
     even = np.full(grid.n_cells, 1 / grid.n_cells)
 
     def mean_km(cells: IntArray) -> float:
-        lives = [with_new_places(cells, grid=grid, attraction=even, home=home, rng=rng(seed)) for seed in range(60)]
+        lives = [
+            with_new_places(cells, locations=grid, attraction=even, home=home, rng=rng(seed)) for seed in range(60)
+        ]
         return float(np.mean([away[life[life != home]].mean() for life in lives]))
 
     assert mean_km(far) == pytest.approx(float(away[far[1:]].mean()), rel=0.25)
@@ -40,5 +42,5 @@ def test_new_places_are_as_far_from_home_as_the_old_ones() -> None:
 
 def test_places_without_a_replacement_do_not_change() -> None:
     cells = np.array([3, 3, 3, 9, 9, 20])
-    new = with_new_places(cells, grid=GRID, attraction=only(3, 11), home=3, rng=rng())
+    new = with_new_places(cells, locations=GRID, attraction=only(3, 11), home=3, rng=rng())
     assert new.tolist() == [3, 3, 3, 11, 11, 20]

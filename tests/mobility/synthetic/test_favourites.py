@@ -33,16 +33,16 @@ def chi_square(counts: IntArray, expected: FloatArray) -> float:
 
 @pytest.mark.parametrize("user", ["user-001", "user-002", "somebody else"])
 def test_draws_follow_the_profile(user: str) -> None:
-    model = Favourites(FavouritesParameters(explore=0.3), grid=GRID, seed=5)
+    model = Favourites(FavouritesParameters(explore=0.3), locations=GRID, seed=5)
     cells, _ = cells_and_times(model, user, 11, 20_000)
     counts = np.bincount(cells, minlength=GRID.n_cells)
     assert chi_square(counts, 20_000 * model.profile(user)) > 0.01
-    other = Favourites(FavouritesParameters(explore=0.3), grid=GRID, seed=6).profile(user)
+    other = Favourites(FavouritesParameters(explore=0.3), locations=GRID, seed=6).profile(user)
     assert chi_square(counts, 20_000 * other + 1e-9) < 1e-6  # the test can fail
 
 
 def test_draws_are_independent() -> None:
-    model = Favourites(FavouritesParameters(places=3), grid=GRID, seed=5)
+    model = Favourites(FavouritesParameters(places=3), locations=GRID, seed=5)
     cells, _ = cells_and_times(model, "user-001", 12, 20_000)
     top = int(np.argmax(model.profile("user-001")))
     now, then = cells[1:] == top, cells[:-1] == top
@@ -52,13 +52,13 @@ def test_draws_are_independent() -> None:
 
 def test_gaps_are_exponential() -> None:
     _, times = cells_and_times(
-        Favourites(FavouritesParameters(visits_per_day=2.0), grid=GRID, seed=5), "user-001", 13, 5000
+        Favourites(FavouritesParameters(visits_per_day=2.0), locations=GRID, seed=5), "user-001", 13, 5000
     )
     assert stats.kstest(np.diff(times, prepend=0), "expon", args=(0, 43_200)).pvalue > 0.01
 
 
 def test_a_profile_has_zipf_weights_on_about_ten_places() -> None:
-    model = Favourites(FavouritesParameters(explore=0.0, taste=1.2), grid=GRID, seed=5)
+    model = Favourites(FavouritesParameters(explore=0.0, taste=1.2), locations=GRID, seed=5)
     sizes = []
     for user in model.users(200):
         weights = np.sort(model.profile(user)[model.profile(user) > 0])[::-1]
@@ -69,12 +69,12 @@ def test_a_profile_has_zipf_weights_on_about_ten_places() -> None:
 
 
 def test_pure_exploration_with_a_wide_kernel_follows_the_attraction() -> None:
-    model = made(Favourites, unchecked=True, explore=1.0, spread_km=1e9, grid=GRID, seed=5)
+    model = made(Favourites, unchecked=True, explore=1.0, spread_km=1e9, locations=GRID, seed=5)
     np.testing.assert_allclose(model.profile("user-001"), model.attraction)
 
 
 def test_exploration_decays_four_times_slower_than_favourites() -> None:
-    model = Favourites(FavouritesParameters(explore=1.0, spread_km=0.7), grid=GRID, seed=5)
+    model = Favourites(FavouritesParameters(explore=1.0, spread_km=0.7), locations=GRID, seed=5)
     pull = model.profile("user-001") / model.attraction
     home = int(np.argmax(pull))
     away_km = np.hypot(GRID.x_km - GRID.x_km[home], GRID.y_km - GRID.y_km[home])
@@ -82,8 +82,8 @@ def test_exploration_decays_four_times_slower_than_favourites() -> None:
 
 
 def test_the_distance_of_the_favourite_from_home_has_the_expected_mean() -> None:
-    exploring = Favourites(FavouritesParameters(explore=1.0, spread_km=1.5), grid=GRID, seed=5)
-    settled = Favourites(FavouritesParameters(explore=0.0, spread_km=1.5, taste=50.0), grid=GRID, seed=5)
+    exploring = Favourites(FavouritesParameters(explore=1.0, spread_km=1.5), locations=GRID, seed=5)
+    settled = Favourites(FavouritesParameters(explore=0.0, spread_km=1.5, taste=50.0), locations=GRID, seed=5)
     surplus_km, variance = 0.0, 0.0
     for user in settled.users(400):
         home = int(np.argmax(exploring.profile(user) / exploring.attraction))
@@ -97,8 +97,8 @@ def test_the_distance_of_the_favourite_from_home_has_the_expected_mean() -> None
 
 def test_users_are_reproducible_and_independent_of_each_other() -> None:
     model, again = (
-        Favourites(FavouritesParameters(), grid=GRID, seed=5),
-        Favourites(FavouritesParameters(), grid=GRID, seed=5),
+        Favourites(FavouritesParameters(), locations=GRID, seed=5),
+        Favourites(FavouritesParameters(), locations=GRID, seed=5),
     )
     alone = cells_and_times(model, "user-002", 1, 300)
     next(again.visits("user-001", np.random.default_rng(9)))
@@ -110,13 +110,13 @@ def test_users_are_reproducible_and_independent_of_each_other() -> None:
 
 def test_with_roads_all_visits_are_in_cells_with_roads() -> None:
     roads = lattice(GRID, spacing_km=2.5, rng=np.random.default_rng(0))
-    profile = Favourites(FavouritesParameters(), grid=GRID, seed=5, roads=roads).profile("user-001")
+    profile = Favourites(FavouritesParameters(), locations=GRID, seed=5, roads=roads).profile("user-001")
     assert roads.cells().size < GRID.n_cells
     assert set(np.flatnonzero(profile)) <= set(roads.cells())
 
 
 def test_with_a_tiny_spread_only_home_is_visited() -> None:
-    profile = Favourites(FavouritesParameters(spread_km=1e-4), grid=GRID, seed=5).profile("user-001")
+    profile = Favourites(FavouritesParameters(spread_km=1e-4), locations=GRID, seed=5).profile("user-001")
     assert profile.sum() == pytest.approx(1)
     assert np.count_nonzero(profile) == 1
 
@@ -133,12 +133,12 @@ def test_with_a_tiny_spread_only_home_is_visited() -> None:
 )
 def test_invalid_parameters_are_rejected(parameters: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        made(Favourites, grid=GRID, seed=5, **parameters)
+        made(Favourites, locations=GRID, seed=5, **parameters)
 
 
 # ------------------------------------------------------------------------------------------------ moves
 
-HOME = Favourites(FavouritesParameters(), grid=GRID, seed=4)
+HOME = Favourites(FavouritesParameters(), locations=GRID, seed=4)
 
 
 @pytest.mark.parametrize("user", [f"user-{i:03d}" for i in range(1, 9)])

@@ -28,9 +28,9 @@ DAY_S = 86_400
 
 Lives = Commuters | Taxis
 MODELS: list[Lives] = [
-    Commuters(CommutersParameters(), grid=GRID, roads=ROADS, seed=4),
-    Taxis(TaxisParameters(), grid=GRID, roads=ROADS, seed=4),
-    Taxis(TaxisParameters(shift_h=8, wait_s=0), grid=GRID, roads=ROADS, seed=4),
+    Commuters(CommutersParameters(), locations=GRID, roads=ROADS, seed=4),
+    Taxis(TaxisParameters(), locations=GRID, roads=ROADS, seed=4),
+    Taxis(TaxisParameters(shift_h=8, wait_s=0), locations=GRID, roads=ROADS, seed=4),
 ]
 each_model = pytest.mark.parametrize("model", MODELS, ids=["commuters", "taxis", "taxis-that-rest"])
 
@@ -115,13 +115,13 @@ def test_users_are_reproducible_and_independent_of_each_other(model: Lives) -> N
 
 
 def test_visits_are_generated_lazily() -> None:
-    visits = Taxis(TaxisParameters(), grid=GRID, roads=ROADS, seed=4).visits("user-001", np.random.default_rng(1))
+    visits = Taxis(TaxisParameters(), locations=GRID, roads=ROADS, seed=4).visits("user-001", np.random.default_rng(1))
     assert next(visits).time_s == 0
     assert len(list(islice(visits, 1000))) == 1000
 
 
 def test_the_week_of_a_commuter() -> None:
-    model = Commuters(CommutersParameters(jitter_h=0.0, leisure_share=0.0), grid=GRID, roads=ROADS, seed=4)
+    model = Commuters(CommutersParameters(jitter_h=0.0, leisure_share=0.0), locations=GRID, roads=ROADS, seed=4)
     home, work, leisure = model.places("user-003")
     assert len({home, work, *leisure.tolist()}) > 3
     steps = path(model, "user-003", until_s=7 * DAY_S)
@@ -139,7 +139,7 @@ def test_the_week_of_a_commuter() -> None:
 
 
 def test_commuters_without_leisure_stay_at_home_at_the_weekend() -> None:
-    model = Commuters(CommutersParameters(leisure_places=0), grid=GRID, roads=ROADS, seed=4)
+    model = Commuters(CommutersParameters(leisure_places=0), locations=GRID, roads=ROADS, seed=4)
     home, _, leisure = model.places("user-001")
     assert leisure.size == 0
     at_weekend = [node for t, node in path(model) if 5 * DAY_S + 6 * HOUR_S < t < 7 * DAY_S]
@@ -147,7 +147,7 @@ def test_commuters_without_leisure_stay_at_home_at_the_weekend() -> None:
 
 
 def test_leisure_share_is_the_share_of_evenings_with_leisure() -> None:
-    model = Commuters(CommutersParameters(leisure_share=0.3, jitter_h=0.0), grid=GRID, roads=ROADS, seed=4)
+    model = Commuters(CommutersParameters(leisure_share=0.3, jitter_h=0.0), locations=GRID, roads=ROADS, seed=4)
     _, work, _ = model.places("user-001")
     weeks = 200
     steps = path(model, seed=3, until_s=7 * DAY_S * weeks)
@@ -175,7 +175,7 @@ def test_taxis_never_rest_by_default() -> None:
 
 
 def test_destinations_follow_the_attraction() -> None:
-    model = Taxis(TaxisParameters(near_share=0.0, wait_s=0), grid=GRID, roads=ROADS, seed=4)
+    model = Taxis(TaxisParameters(near_share=0.0, wait_s=0), locations=GRID, roads=ROADS, seed=4)
     trace = live(
         model,
         EveryVisit(),
@@ -193,7 +193,7 @@ def test_destinations_follow_the_attraction() -> None:
 
 def test_near_share_determines_the_distance_of_passengers() -> None:
     def mean_km(near_share: float) -> float:
-        model = Taxis(TaxisParameters(near_share=near_share, near_km=0.5), grid=GRID, roads=ROADS, seed=4)
+        model = Taxis(TaxisParameters(near_share=near_share, near_km=0.5), locations=GRID, roads=ROADS, seed=4)
         rng = np.random.default_rng(1)
         picked = np.array([model._passenger(0, rng) for _ in range(500)])
         return float(np.hypot(ROADS.x_km[picked] - ROADS.x_km[0], ROADS.y_km[picked] - ROADS.y_km[0]).mean())
@@ -220,12 +220,12 @@ def test_invalid_parameters_are_rejected(
     kind: type[Commuters] | type[Taxis], parameters: dict[str, int], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        made(kind, grid=GRID, roads=ROADS, seed=4, **parameters)
+        made(kind, locations=GRID, roads=ROADS, seed=4, **parameters)
 
 
 # ------------------------------------------------------------------------------------------------ other places
 
-PEOPLE = Commuters(CommutersParameters(), grid=GRID, roads=ROADS, seed=4)
+PEOPLE = Commuters(CommutersParameters(), locations=GRID, roads=ROADS, seed=4)
 
 
 @pytest.mark.parametrize("user", [f"user-{i:03d}" for i in range(1, 6)])

@@ -21,7 +21,7 @@ GRID = Grid.rectangle(rows=3, cols=2, width_km=4, height_km=6)
 
 
 def test_the_transitions_agree_with_the_formula() -> None:
-    chain = MarkovChain(MarkovChainParameters(stay=0.25, reach_km=1.5), grid=GRID, seed=3)
+    chain = MarkovChain(MarkovChainParameters(stay=0.25, reach_km=1.5), locations=GRID, seed=3)
     life = attraction(GRID, seed=3)
     for x in range(6):
         pull = [
@@ -62,7 +62,7 @@ def test_stationary_distribution_of_reducible_and_periodic_chains() -> None:
 
 @pytest.mark.parametrize("given_matrix", [None, np.random.default_rng(8).dirichlet(np.ones(6), size=6)])
 def test_visits_follow_the_chain(given_matrix: FloatArray | None) -> None:
-    chain = MarkovChain(MarkovChainParameters(), grid=GRID, seed=3, transition=given_matrix)
+    chain = MarkovChain(MarkovChainParameters(), locations=GRID, seed=3, transition=given_matrix)
     if given_matrix is not None:
         np.testing.assert_array_equal(chain.transition, given_matrix)
     walk = [v.cell for v in islice(chain.visits("user-001", np.random.default_rng(2)), 30_001)]
@@ -76,7 +76,7 @@ def test_visits_follow_the_chain(given_matrix: FloatArray | None) -> None:
 
 
 def test_steps_are_regular_and_reproducible() -> None:
-    chain = MarkovChain(MarkovChainParameters(step_s=60), grid=GRID, seed=3)
+    chain = MarkovChain(MarkovChainParameters(step_s=60), locations=GRID, seed=3)
     walk = list(islice(chain.visits("user-001", np.random.default_rng(2)), 600))
     assert [visit.time_s for visit in walk] == [60 * step for step in range(600)]
     assert walk == list(islice(chain.visits("user-001", np.random.default_rng(2)), 600))
@@ -85,7 +85,7 @@ def test_steps_are_regular_and_reproducible() -> None:
 
 def test_with_stay_one_users_never_move() -> None:
     walk = islice(
-        MarkovChain(MarkovChainParameters(stay=1.0), grid=GRID, seed=3).visits("a", np.random.default_rng(0)), 500
+        MarkovChain(MarkovChainParameters(stay=1.0), locations=GRID, seed=3).visits("a", np.random.default_rng(0)), 500
     )
     assert len({visit.cell for visit in walk}) == 1
 
@@ -101,7 +101,7 @@ def test_with_stay_one_users_never_move() -> None:
 )
 def test_invalid_matrices_are_rejected(matrix: FloatArray, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        MarkovChain(MarkovChainParameters(), grid=GRID, seed=3, transition=matrix)
+        MarkovChain(MarkovChainParameters(), locations=GRID, seed=3, transition=matrix)
 
 
 @pytest.mark.parametrize(
@@ -114,4 +114,4 @@ def test_invalid_matrices_are_rejected(matrix: FloatArray, message: str) -> None
 )
 def test_invalid_parameters_are_rejected(parameters: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        made(MarkovChain, grid=GRID, seed=3, **parameters)
+        made(MarkovChain, locations=GRID, seed=3, **parameters)

@@ -15,7 +15,8 @@ from sim.lppm.hidden.offsets import SecretParameters
 from sim.lppm.hidden.secret import SecretDesign, require_pairs
 from sim.lppm.parameters import ShortNames, WorldSize
 from sim.world import World
-from sim.world.grid import KM_PER_DEGREE, Grid
+from sim.world.locations import Locations
+from sim.world.locations import KM_PER_DEGREE
 
 Accuracy = Annotated[float, Field(ge=LEAST_ACCURACY_M, le=1e6)]
 
@@ -60,7 +61,7 @@ class AndroidCoarseParameters(FudgerParameters):
 
     kind: Literal["android_coarse"] = "android_coarse"
 
-    def step(self, grid: Grid) -> tuple[str, float, float] | None:  # noqa: ARG002
+    def step(self, locations: Locations) -> tuple[str, float, float] | None:  # noqa: ARG002
         """Return the step of the grid in km, after the parameter that sets it and its value."""
         return "accuracy_m", self.accuracy_m, self.accuracy_m / METRES_PER_DEGREE * KM_PER_DEGREE
 

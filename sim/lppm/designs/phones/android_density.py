@@ -16,7 +16,7 @@ from sim.lppm.designs.phones.s2 import mean_area_km2
 from sim.lppm.hidden.secret import SecretDesign
 from sim.lppm.parameters import ShortNames
 from sim.world import World
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 
 FINEST_LEVEL = 12
 """Finest S2 level to which Android coarsens, cells of 2.25 km on average."""
@@ -52,7 +52,7 @@ class AndroidDensityParameters(FudgerParameters):
             0,
         )
 
-    def step(self, grid: Grid) -> tuple[str, float, float] | None:  # noqa: ARG002
+    def step(self, locations: Locations) -> tuple[str, float, float] | None:  # noqa: ARG002
         """Return the mean side of the S2 cells in km, after the parameter that limits it and its value."""
         return "finest_level", self.finest_level, math.sqrt(mean_area_km2(self.level))
 

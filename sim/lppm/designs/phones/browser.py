@@ -12,7 +12,7 @@ from sim.lppm.designs.phones.coarsening import Rule
 from sim.lppm.designs.phones.degrees import square_grid
 from sim.lppm.designs.phones.parameters import CoarseningParameters
 from sim.lppm.parameters import ShortNames
-from sim.world.grid import KM_PER_DEGREE
+from sim.world.locations import KM_PER_DEGREE
 
 
 @component("design")

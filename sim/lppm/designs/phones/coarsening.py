@@ -12,7 +12,7 @@ from sim.lppm.channels.table import TableChannel
 from sim.lppm.outputs import Places
 from sim.lppm.place_loss import loss_of_place_km
 from sim.world.distance import Distance
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 
 Rule = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 """A function from latitudes and longitudes to those that are reported, element by element."""
@@ -31,9 +31,9 @@ class Coarsening:
 
     uses_prior = False
 
-    def __init__(self, rule: Rule, *, grid: Grid, distance: Distance) -> None:
-        lat, lon = grid.to_degrees(grid.x_km, grid.y_km)
-        self.space, table = places_of(grid, *rule(lat, lon))
+    def __init__(self, rule: Rule, *, locations: Locations, distance: Distance) -> None:
+        lat, lon = locations.to_degrees(locations.x_km, locations.y_km)
+        self.space, table = places_of(locations, *rule(lat, lon))
         self._channel = TableChannel(
             table,
             n_outputs=self.space.count,
@@ -46,10 +46,10 @@ class Coarsening:
         return self._channel
 
 
-def places_of(grid: Grid, lat: FloatArray, lon: FloatArray) -> tuple[Places, IntArray]:
+def places_of(locations: Locations, lat: FloatArray, lon: FloatArray) -> tuple[Places, IntArray]:
     """Return the distinct places of some coordinates, and the number of the place of each, in the shape of `lat`."""
-    x_km, y_km = grid.to_km(lat, lon)
+    x_km, y_km = locations.to_km(lat, lon)
     pairs = np.round(np.stack([y_km.ravel(), x_km.ravel()], axis=1), _DECIMALS) + 0.0  # no negative zeros
     distinct, number = np.unique(pairs, axis=0, return_inverse=True)
-    space = Places(grid, x_km=tuple(distinct[:, 1].tolist()), y_km=tuple(distinct[:, 0].tolist()))
+    space = Places(locations, x_km=tuple(distinct[:, 1].tolist()), y_km=tuple(distinct[:, 0].tolist()))
     return space, number.reshape(np.shape(lat)).astype(np.int64)

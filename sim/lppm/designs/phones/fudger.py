@@ -17,7 +17,7 @@ from sim.lppm.hidden.secret import OwnSecretChannel, SecretDesign, SecretState, 
 from sim.lppm.outputs import Places
 from sim.lppm.place_loss import losses_km
 from sim.world import World
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 
 
 class AtMostEvery:
@@ -44,11 +44,11 @@ class AtMostEvery:
 
 def fudger(world: World, rule: Rule, *, law: GaussianOffsets, clock: Clock) -> SecretDesign:
     """Return the design that moves coordinates by a hidden offset and then applies a rule to them."""
-    require_pairs(world.grid.n_cells, law.weights.size)
-    space, emission = emissions(world.grid, rule, law.displacements_km)
-    if world.grid.n_cells * space.count * 8 > DENSE_BYTES:
+    require_pairs(world.n_cells, law.weights.size)
+    space, emission = emissions(world.locations, rule, law.displacements_km)
+    if world.n_cells * space.count * 8 > DENSE_BYTES:
         raise InvalidValue(
-            f"the probabilities of {space.count:,} places in {world.grid.n_cells:,} cells would take more than "
+            f"the probabilities of {space.count:,} places in {world.n_cells:,} cells would take more than "
             f"{DENSE_BYTES / 1e9:g} GB of memory: use larger cells or a smaller region",
             code="matrix-too-large",
         )
@@ -57,13 +57,13 @@ def fudger(world: World, rule: Rule, *, law: GaussianOffsets, clock: Clock) -> S
     return SecretDesign(OwnSecretChannel(state, space=space, losses_km=losses))
 
 
-def emissions(grid: Grid, rule: Rule, displacements_km: FloatArray) -> tuple[Places, IntArray]:
+def emissions(locations: Locations, rule: Rule, displacements_km: FloatArray) -> tuple[Places, IntArray]:
     """Return the places that can be reported, and the place of each cell after each offset, shape (n_cells, n_states).
 
     `displacements_km` are offsets to the east and north, shape (n_states, 2).
     """
-    lat, lon = grid.to_degrees(grid.x_km, grid.y_km)
-    reported = np.empty((2, grid.n_cells, len(displacements_km)))
+    lat, lon = locations.to_degrees(locations.x_km, locations.y_km)
+    reported = np.empty((2, locations.n_cells, len(displacements_km)))
     for state, (east_km, north_km) in enumerate(displacements_km.tolist()):
         reported[:, :, state] = rule(*moved(lat, lon, 1000 * north_km, 1000 * east_km))
-    return places_of(grid, *reported)
+    return places_of(locations, *reported)

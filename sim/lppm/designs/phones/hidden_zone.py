@@ -15,7 +15,7 @@ from sim.inference.dense import require_dense
 from sim.interfaces import Channel, FloatArray, Generator, IntArray
 from sim.lppm.designs.phones.circle import pairs_within
 from sim.lppm.outputs import CellsOrNothing
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 
 NEAREST, FARTHEST = 0.1, 0.9
 """Smallest and largest distance of a random centre from home, in radii: OpenBikeSensor's `Gps::randomOffset`."""
@@ -35,15 +35,15 @@ class HiddenZone:
         "if the cells of consecutive queries are independent"
     )
 
-    def __init__(self, grid: Grid, radius_km: float, *, random_centre: bool) -> None:
-        self.grid = grid
+    def __init__(self, locations: Locations, radius_km: float, *, random_centre: bool) -> None:
+        self.locations = locations
         self.random_centre = random_centre
         self.radius_km = radius_km
-        cells, centres = pairs_within(grid, radius_km)
-        shape = (grid.n_cells, grid.n_cells)
+        cells, centres = pairs_within(locations, radius_km)
+        shape = (locations.n_cells, locations.n_cells)
         self.within = sparse.csr_array((np.ones(cells.size), (cells, centres)), shape=shape)
         """Whether each cell is in the zone around each centre, [cell, centre]."""
-        self.uniform: FloatArray = np.full(grid.n_cells, 1 / grid.n_cells)
+        self.uniform: FloatArray = np.full(locations.n_cells, 1 / locations.n_cells)
 
     def centre(self, home: int, rng: Generator) -> int:
         """Draw the cell of the centre of the zone around a home; the nearest cell if it is outside the grid."""
@@ -51,17 +51,15 @@ class HiddenZone:
             return home
         away_km = self.radius_km * rng.uniform(NEAREST, FARTHEST)
         angle = rng.uniform(0, 2 * math.pi)
-        x_km = float(self.grid.x_km[home]) + away_km * math.cos(angle)
-        y_km = float(self.grid.y_km[home]) + away_km * math.sin(angle)
-        return int(
-            self.grid.cell_of_km(np.clip(x_km, 0.0, self.grid.width_km), np.clip(y_km, 0.0, self.grid.height_km))
-        )
+        x_km = float(self.locations.x_km[home]) + away_km * math.cos(angle)
+        y_km = float(self.locations.y_km[home]) + away_km * math.sin(angle)
+        return int(self.locations.nearest(x_km, y_km))
 
     def draw(self, secret: int | None, channel: Channel, time_s: int, cell: int, rng: Generator) -> tuple[int, int]:  # noqa: ARG002
         """Return the output of a query, and the cell of the centre, which is drawn at the first query."""
         assert isinstance(channel, HiddenZoneChannel)
         centre = self.centre(channel.home, rng) if secret is None else secret
-        return self.grid.n_cells if self.within[cell, centre] else cell, centre
+        return self.locations.n_cells if self.within[cell, centre] else cell, centre
 
     def tracker(self) -> HiddenZoneTracker:
         """Return a new tracker."""
@@ -90,7 +88,7 @@ class HiddenZoneTracker:
     def condition(self, posterior: FloatArray) -> None:
         """Continue from p(x^r | z^r): a centre is as likely as the report around it."""
         within = self._zone.within
-        if self._output < self._zone.grid.n_cells:
+        if self._output < self._zone.locations.n_cells:
             evidence = 1 - within[[self._output]].toarray()[0]
         else:
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -101,7 +99,7 @@ class HiddenZoneTracker:
     def _given(self, centres: FloatArray) -> FloatArray:
         """Return the likelihood of the output in each cell under a distribution of the centre."""
         inside = np.asarray(self._zone.within @ centres)
-        if self._output == self._zone.grid.n_cells:
+        if self._output == self._zone.locations.n_cells:
             return inside
         likelihood: FloatArray = np.zeros(inside.size)
         likelihood[self._output] = max(1 - inside[self._output], 0.0)
@@ -120,7 +118,7 @@ class HiddenZoneChannel:
         self.hidden_state = zone
         self.home = home
         """The cell around which the user places the zone; no attack uses it."""
-        self.n_cells = zone.grid.n_cells
+        self.n_cells = zone.locations.n_cells
         self.n_outputs = self.n_cells + 1
         self.space = CellsOrNothing(self.n_cells)
         self._silent = np.asarray(zone.within @ zone.uniform)

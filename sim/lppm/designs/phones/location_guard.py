@@ -19,7 +19,7 @@ from sim.lppm.parameters import ShortNames
 from sim.lppm.place_loss import loss_at_km
 from sim.world import World
 from sim.world.distance import Distance
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 
 EPSILON = 2.0
 """Epsilon of geo-indistinguishability within the radius of a level; the mean displacement is the radius."""
@@ -74,14 +74,14 @@ class LocationGuardParameters(PhoneParameters):
         """Time in seconds for which a point is repeated."""
         return 60 * (CACHE_MIN[self.level] if self.cache_min is None else self.cache_min)
 
-    def step(self, grid: Grid) -> tuple[str, float, float] | None:  # noqa: ARG002
+    def step(self, locations: Locations) -> tuple[str, float, float] | None:  # noqa: ARG002
         """Return the mean displacement in km, after the parameter that sets it and its value."""
         radius_m = 1000 * EPSILON / self.epsilon_per_km
         return "radius_m", radius_m, radius_m / 1000
 
     def build(self, world: World) -> LocationGuard:
         """Return the design for the grid and the quality distance of a world."""
-        return LocationGuard(self, grid=world.grid, distance=world.quality_distance)
+        return LocationGuard(self, locations=world.locations, distance=world.quality_distance)
 
 
 class LocationGuard:
@@ -94,11 +94,13 @@ class LocationGuard:
 
     uses_prior = False
 
-    def __init__(self, parameters: LocationGuardParameters, *, grid: Grid, distance: Distance) -> None:
-        self.space = Points(grid)
-        self._grid, self._distance = grid, distance
+    def __init__(self, parameters: LocationGuardParameters, *, locations: Locations, distance: Distance) -> None:
+        self.space = Points(locations)
+        self._locations, self._distance = locations, distance
         self._cache_s = parameters.cache_s
-        self._new = LaplacePointsChannel(grid=grid, distance=distance, epsilon_per_km=parameters.epsilon_per_km)
+        self._new = LaplacePointsChannel(
+            locations=locations, distance=distance, epsilon_per_km=parameters.epsilon_per_km
+        )
 
     def __call__(self, prior: FloatArray) -> Channel:  # noqa: ARG002
         """Return the channel of a first query."""
@@ -109,7 +111,7 @@ class LocationGuard:
         drawn_s = last_draw([release.time_s for release in releases], self._cache_s)
         if drawn_s is None or time_s - drawn_s >= self._cache_s:
             return self._new
-        return CachedPoint(releases[-1].output, grid=self._grid, distance=self._distance)
+        return CachedPoint(releases[-1].output, locations=self._locations, distance=self._distance)
 
 
 def last_draw(times_s: Sequence[int], cache_s: int) -> int | None:
@@ -131,10 +133,10 @@ class CachedPoint:
     countless = True
     epsilon_per_km = 0.0
 
-    def __init__(self, output: int, *, grid: Grid, distance: Distance) -> None:
-        self.space = Points(grid)
+    def __init__(self, output: int, *, locations: Locations, distance: Distance) -> None:
+        self.space = Points(locations)
         self.n_outputs = self.space.count
-        self._output, self._grid, self._distance = output, grid, distance
+        self._output, self._locations, self._distance = output, locations, distance
 
     def sample(self, cell: int, rng: Generator) -> int:  # noqa: ARG002
         """Return the point."""
@@ -142,11 +144,11 @@ class CachedPoint:
 
     def likelihood(self, output: int) -> FloatArray:
         """Return f(z | .): 1 in all cells for the point, 0 for others."""
-        return np.full(self._grid.n_cells, float(output == self._output))
+        return np.full(self._locations.n_cells, float(output == self._output))
 
     def loss_of_km(self, cell: int, output: int) -> float:
         """Return the loss in km of a point in a cell."""
-        return loss_at_km(self._grid, self._distance, cell, *self.space.place_km(output))
+        return loss_at_km(self._locations, self._distance, cell, *self.space.place_km(output))
 
     def expected_loss_of_km(self, cell: int) -> float:
         """Return the loss in km of the point in a cell."""

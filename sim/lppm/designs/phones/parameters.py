@@ -8,7 +8,8 @@ from typing import ClassVar
 from sim.lppm.designs.phones.coarsening import Coarsening, Rule
 from sim.lppm.parameters import DesignParameters
 from sim.world import World
-from sim.world.grid import KM_PER_DEGREE, Grid
+from sim.world.locations import Locations
+from sim.world.locations import KM_PER_DEGREE
 
 
 class PhoneParameters(DesignParameters):
@@ -35,11 +36,11 @@ class CoarseningParameters(PhoneParameters):
     def step_degrees(self) -> tuple[str, float, float]:
         """Return the step of latitude in degrees, after the parameter that sets it and its value."""
 
-    def step(self, grid: Grid) -> tuple[str, float, float] | None:  # noqa: ARG002
+    def step(self, locations: Locations) -> tuple[str, float, float] | None:  # noqa: ARG002
         """Return the step of latitude in km, after the parameter that sets it and its value."""
         name, value, degrees = self.step_degrees()
         return name, value, degrees * KM_PER_DEGREE
 
     def build(self, world: World) -> Coarsening:
         """Return the design for the grid and the quality distance of a world."""
-        return Coarsening(self.rule(), grid=world.grid, distance=world.quality_distance)
+        return Coarsening(self.rule(), locations=world.locations, distance=world.quality_distance)

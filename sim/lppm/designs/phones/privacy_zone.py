@@ -20,7 +20,7 @@ from sim.lppm.outputs import CellsOrNothing
 from sim.lppm.parameters import ShortNames
 from sim.world import World
 from sim.world.distance import Distance
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 
 Inside = Literal["drop", "centre", "border"]
 
@@ -63,13 +63,13 @@ class PrivacyZoneParameters(PhoneParameters):
             )
         return self
 
-    def step(self, grid: Grid) -> tuple[str, float, float] | None:  # noqa: ARG002
+    def step(self, locations: Locations) -> tuple[str, float, float] | None:  # noqa: ARG002
         """Return the diameter of the zone in km, after the parameter that sets it and its value."""
         return "radius_m", self.radius_m, 2 * self.radius_m / 1000
 
     def build(self, world: World) -> PrivacyZone:
         """Return the design for the grid and the quality distance of a world."""
-        return PrivacyZone(self, grid=world.grid, distance=world.quality_distance)
+        return PrivacyZone(self, locations=world.locations, distance=world.quality_distance)
 
 
 class PrivacyZone:
@@ -86,14 +86,14 @@ class PrivacyZone:
 
     uses_prior = True
 
-    def __init__(self, parameters: PrivacyZoneParameters, *, grid: Grid, distance: Distance) -> None:
-        self.space = CellsOrNothing(grid.n_cells)
+    def __init__(self, parameters: PrivacyZoneParameters, *, locations: Locations, distance: Distance) -> None:
+        self.space = CellsOrNothing(locations.n_cells)
         self._inside = parameters.inside
         self._radius_km = parameters.radius_m / 1000
         self._drop_loss_km = parameters.drop_loss_km
-        self._grid, self._distance = grid, distance
+        self._locations, self._distance = locations, distance
         self.hidden_state = (
-            HiddenZone(grid, self._radius_km, random_centre=parameters.place == "random")
+            HiddenZone(locations, self._radius_km, random_centre=parameters.place == "random")
             if parameters.has_memory
             else None
         )
@@ -105,25 +105,27 @@ class PrivacyZone:
         loss_km = partial(loss_of_report_km, self._distance, home, self._drop_loss_km)
         if self.hidden_state is not None:
             return HiddenZoneChannel(self.hidden_state, home=home, loss_km=loss_km)
-        table = outputs_of(self._grid, home, self._radius_km, self._inside)
-        return TableChannel(table, n_outputs=self._grid.n_cells + 1, space=self.space, loss_km=loss_km)
+        table = outputs_of(self._locations, home, self._radius_km, self._inside)
+        return TableChannel(table, n_outputs=self._locations.n_cells + 1, space=self.space, loss_km=loss_km)
 
 
-def outputs_of(grid: Grid, centre: int, radius_km: float, inside: Inside) -> IntArray:
+def outputs_of(locations: Locations, centre: int, radius_km: float, inside: Inside) -> IntArray:
     """Return the output of each cell: its own number, or that of `inside` for cells within the circle."""
-    zone = in_circle(grid, centre, radius_km)
-    table = np.arange(grid.n_cells)
+    zone = in_circle(locations, centre, radius_km)
+    table = np.arange(locations.n_cells)
     match inside:
         case "drop":
-            table[zone] = grid.n_cells
+            table[zone] = locations.n_cells
         case "centre":
             table[zone] = centre
         case "border" if zone.all():
-            table[zone] = grid.n_cells  # the zone covers the world
+            table[zone] = locations.n_cells  # the zone covers the world
         case "border":
             outside = np.flatnonzero(~zone)
             for cell in np.flatnonzero(zone).tolist():
-                away_km = np.hypot(grid.x_km[outside] - grid.x_km[cell], grid.y_km[outside] - grid.y_km[cell])
+                away_km = np.hypot(
+                    locations.x_km[outside] - locations.x_km[cell], locations.y_km[outside] - locations.y_km[cell]
+                )
                 table[cell] = outside[np.argmax(away_km <= away_km.min() + SAME_KM)]
     return table
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.interfaces import FloatArray, IntArray
-from sim.world.grid import EARTH_RADIUS_KM
+from sim.world.locations import EARTH_RADIUS_KM
 
 _AXIS = np.array([0, 1, 2, 0, 1, 2])
 _SIGN = np.array([1.0, 1.0, 1.0, -1.0, -1.0, -1.0])
