@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from sim.interfaces import OutputSpace
 from sim.lppm.outputs import Cells, CellsOrNothing, Points
 from sim.world.locations import Locations

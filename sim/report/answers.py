@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from sim.analysis.answers.places import is_resolved
 from sim.analysis.answers.of_run import Answers
+from sim.analysis.answers.places import is_resolved
 from sim.analysis.answers.questions import LOCATED, Questions
 from sim.analysis.answers.radii import radius_text
 from sim.analysis.answers.shown import COARSE, answer_columns, answers_caption, displayed_rows, shown_answers

@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 
 from sim.analysis.answers.control_attacks import ControlAttacks, Folds
-from sim.analysis.answers.places import positions_km
 from sim.analysis.answers.home_exposure import Rule, true_home
 from sim.analysis.answers.of_user import HABITS, OTHERS, RANDOM, KnownDay, Truth, UsersOfWorld
+from sim.analysis.answers.places import positions_km
 from sim.analysis.answers.questions import POSTERIOR, REPORTS, Questions, key, paired_keys
 from sim.analysis.answers.simulated_users import SIMULATED, ReportedCells, SimulatedUser, simulated_users
 from sim.analysis.answers.survival import EventCounts

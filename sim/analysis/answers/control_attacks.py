@@ -13,8 +13,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from sim.analysis.answers.places import best_cells, positions_km
 from sim.analysis.answers.located import distances_km, within
+from sim.analysis.answers.places import best_cells, positions_km
 from sim.analysis.answers.radii import scales_within
 from sim.interfaces import FloatArray, IntArray
 from sim.world.locations import Locations

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from sim.analysis.answers.collect import Collected, Series, collect
-from sim.analysis.answers.places import is_resolved, resolution_km
 from sim.analysis.answers.of_user import HABITS, OTHERS
+from sim.analysis.answers.places import is_resolved, resolution_km
 from sim.analysis.answers.questions import LINKED, Questions
 from sim.analysis.answers.radii import radius_text
 from sim.analysis.answers.table import answers_table, home_table

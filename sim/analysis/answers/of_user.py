@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.analysis.answers.control_attacks import ControlAttacks
-from sim.analysis.answers.places import cells_within, positions_km
 from sim.analysis.answers.home_exposure import Rule, days_known, true_home
 from sim.analysis.answers.located import best_guess, distances_km, within
+from sim.analysis.answers.places import cells_within, positions_km
 from sim.analysis.answers.questions import HOME, LOCATED, PLACES, REPORTS, Questions, key
 from sim.analysis.answers.reidentified_places import found_share, random_found_share, top_places
 from sim.interfaces import FloatArray, IntArray

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sim.analysis.answers.places import is_resolved
 from sim.analysis.answers.of_user import HABITS, OTHERS
+from sim.analysis.answers.places import is_resolved
 from sim.analysis.answers.questions import HOME, LINKED, LOCATED, PLACES, POSTERIOR, REPORTS, SINGLED_OUT, Questions
 from sim.analysis.answers.radii import RADII_KM, radius_text
 from sim.analysis.answers.table import DELTA, STUDENT

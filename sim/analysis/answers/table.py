@@ -16,10 +16,10 @@ import pandas as pd
 
 from sim.analysis.answers.collect import ATTACK, TRUE_PLACES, Collected, Series
 from sim.analysis.answers.excess_risk import UNKNOWN, Rate, excess_risk, wilson
-from sim.analysis.answers.places import resolution_km
 from sim.analysis.answers.home_exposure import Rule, rules_within
 from sim.analysis.answers.linkage import Linkage
 from sim.analysis.answers.of_user import RANDOM
+from sim.analysis.answers.places import resolution_km
 from sim.analysis.answers.questions import (
     HOME,
     LINKED,

@@ -16,9 +16,9 @@ import sim
 from sim.analysis import user_blocks
 from sim.analysis.answers.collect import collect
 from sim.analysis.answers.control_attacks import FOLDS, ControlAttacks, Folds
-from sim.analysis.answers.places import best_cells, cells_within, covered_visits, positions_km
 from sim.analysis.answers.located import coverage
 from sim.analysis.answers.of_run import Answers, control_kinds
+from sim.analysis.answers.places import best_cells, cells_within, covered_visits, positions_km
 from sim.analysis.answers.questions import Questions
 from sim.analysis.answers.shown import shown_answers
 from sim.analysis.result import Result

@@ -15,8 +15,7 @@ from sim.lppm.hidden.offsets import SecretParameters
 from sim.lppm.hidden.secret import SecretDesign, require_pairs
 from sim.lppm.parameters import ShortNames, WorldSize
 from sim.world import World
-from sim.world.locations import Locations
-from sim.world.locations import KM_PER_DEGREE
+from sim.world.locations import KM_PER_DEGREE, Locations
 
 Accuracy = Annotated[float, Field(ge=LEAST_ACCURACY_M, le=1e6)]
 

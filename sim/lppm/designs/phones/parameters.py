@@ -8,8 +8,7 @@ from typing import ClassVar
 from sim.lppm.designs.phones.coarsening import Coarsening, Rule
 from sim.lppm.parameters import DesignParameters
 from sim.world import World
-from sim.world.locations import Locations
-from sim.world.locations import KM_PER_DEGREE
+from sim.world.locations import KM_PER_DEGREE, Locations
 
 
 class PhoneParameters(DesignParameters):
