@@ -99,7 +99,7 @@ def quantised(probabilities: FloatArray) -> Row:
 
     Weights are rounded down, and one is added where the fraction is largest until the sum is reached. Each weight
     differs by less than 1 from 2^48 times the probability, but for the rounding error of the sum of the probabilities,
-    which the largest weight takes.
+    which the most likely output takes.
 
     >>> quantised(np.array([0.75, 0.0, 0.25])).outputs, quantised(np.array([0.5, 0.5])).cumulative[0] == 2**47
     ([0, 2], True)
@@ -110,7 +110,7 @@ def quantised(probabilities: FloatArray) -> Row:
     missing = TOTAL - int(weights.sum())
     order = np.argsort(-(exact - weights), kind="stable")
     weights[order[: max(missing, 0)]] += 1
-    weights[np.argmax(weights)] += TOTAL - int(weights.sum())
+    weights[np.argmax(exact)] += TOTAL - int(weights.sum())
     return Row(outputs.tolist(), np.cumsum(weights).tolist())
 
 

@@ -296,13 +296,8 @@ class Scenario(Spec):
         """
         data = self.model_dump(mode="json", include=None if only is None else set(only))
         if "world" in data:
-            if self.world.locations is not None:
-                del data["world"]["grid"]
-            else:
-                del data["world"]["locations"]
-                grid = data["world"]["grid"]
-                grid["rows"], grid["cols"] = self.world.grid.shape
-                del grid["cell_m"]
+            data["world"] |= self.world.canonical_locations()
+            del data["world"]["locations" if self.world.locations is None else "grid"]
         for part in {"lppms", "attacks"} & data.keys():
             for spec, item in zip(vars(self)[part], data[part], strict=True):
                 if isinstance(spec, LPPMSpec | BayesianParameters):

@@ -147,8 +147,9 @@ def _remarks_on_epsilon(
     if 0 < epsilon * longest < INDEPENDENT and bounded:
         ratio = math.exp((2 if isinstance(design, ExponentialParameters) else 1) * epsilon * longest)
         text = (
-            f"almost no information in reports: in a region of {locations.width_km:.3g} x {locations.height_km:.3g} km, no "
-            f"report is more than {ratio:.6g} times as likely from one cell as from another"
+            "almost no information in reports: in a region of "
+            f"{locations.width_km:.3g} x {locations.height_km:.3g} km, "
+            f"no report is more than {ratio:.6g} times as likely from one cell as from another"
         )
         yield "epsilon_per_km", text, epsilon
 
@@ -162,7 +163,10 @@ def escape_probability(design: Any, epsilon: float, kind: str, locations: Locati
     """
     if not isinstance(locations, Grid):
         return None
-    grid = locations
+    return _escape_on_grid(design, epsilon, kind, locations)
+
+
+def _escape_on_grid(design: Any, epsilon: float, kind: str, grid: Grid) -> float | None:
     east, north = (np.arange(-_LATTICE, _LATTICE + 1) * side for side in grid.cell_size_km)
     match design:
         case ExponentialParameters() if kind in ("matrix", "semantic"):

@@ -71,6 +71,13 @@ class WorldSpec(Spec):
         """Parameters of the locations: those of `locations` if given, otherwise those of the grid."""
         return self.grid if self.locations is None else self.locations
 
+    def canonical_locations(self) -> dict[str, Any]:
+        """Return the locations in canonical form: the numbers of cells instead of their size."""
+        if self.locations is not None:
+            return {}
+        rows, cols = self.grid.shape
+        return {"grid": self.grid.model_dump(mode="json", exclude={"cell_m"}) | {"rows": rows, "cols": cols}}
+
     def n_cells(self, seed: int, place: Place) -> int:
         """Return the number of locations, without building a grid."""
         return self.grid.n_cells if self.locations is None else self.build_locations(seed, place).n_cells

@@ -170,7 +170,7 @@ def test_weights_are_within_one_of_the_probabilities(weights: list[float]) -> No
     assert stored.min() >= 1
     exact = [Fraction(float(value)) * TOTAL for value in probabilities[row.outputs]]
     errors = [abs(int(weight) - value) for weight, value in zip(stored, exact, strict=True)]
-    largest = int(np.argmax(stored))
+    largest = int(np.argmax(probabilities[row.outputs]))
     assert max((error for place, error in enumerate(errors) if place != largest), default=0) <= 1
     assert errors[largest] <= len(exact) + TOTAL * 2.0**-50
 

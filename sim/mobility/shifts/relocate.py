@@ -61,7 +61,7 @@ def relocated(
 ) -> IntArray:
     """Move `place` to another cell, drawn by attraction, and the other cells with it, in the same relative positions.
 
-    With `apart_from`, only cells that are closer to the place than to that cell move. A cell that would leave the locations
+    With `apart_from`, only cells that are closer to the place than to that cell move. A cell that would leave the world
     or have attraction 0 is replaced by the nearest cell with positive attraction. To make this rare, the positions are
     mirrored from east to west, from north to south or both if the queries then fit better.
     """
