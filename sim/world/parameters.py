@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from sim.components.files import Place
 from sim.components.registry import Parameters
-from sim.components.spec import Count, Positive
+from sim.components.spec import Count, Positive, Spec
 from sim.errors import InvalidValue
 from sim.interfaces import Generator
 from sim.world.distance import Distance
 from sim.world.grid import Grid
-from sim.world.locations import Locations
+from sim.world.locations import Bounds, Locations
 
 if TYPE_CHECKING:
     from sim.world.roads.graph import Roads
@@ -39,6 +39,49 @@ class LocationParameters(Parameters):
     @abstractmethod
     def locate(self, place: Place, roads_on: Callable[[Locations], Roads]) -> Locations:
         """Return the locations; `place` resolves file names, and `roads_on` builds the roads in a region."""
+
+
+Latitude = Annotated[float, Field(ge=-85, le=85)]
+Longitude = Annotated[float, Field(ge=-180, le=180)]
+
+
+def require_ordered(south: float, north: float, west: float, east: float) -> None:
+    """Raise `InvalidValue` unless the edges of a region are in order."""
+    if south >= north or west >= east:
+        raise InvalidValue(
+            f"south must be below north and west below east, found {south}..{north} and {west}..{east}",
+            code="invalid-region",
+        )
+
+
+class OptionalRegion(Spec):
+    """A region between two latitudes and two longitudes, or none."""
+
+    south: Latitude | None = None
+    """Latitude of the southern edge in degrees, below `north`."""
+    north: Latitude | None = None
+    """Latitude of the northern edge in degrees."""
+    west: Longitude | None = None
+    """Longitude of the western edge in degrees, below `east`."""
+    east: Longitude | None = None
+    """Longitude of the eastern edge in degrees."""
+
+    @model_validator(mode="after")
+    def _whole_region(self) -> Self:
+        edges = {name: getattr(self, name) for name in ("south", "north", "west", "east")}
+        missing = [name for name, edge in edges.items() if edge is None]
+        if 0 < len(missing) < len(edges):
+            raise InvalidValue(f"a region needs all four edges, missing: {', '.join(missing)}", code="missing-key")
+        if self.region is not None:
+            require_ordered(*self.region)
+        return self
+
+    @property
+    def region(self) -> Bounds | None:
+        """The region; None if it is not given."""
+        if self.south is None or self.north is None or self.west is None or self.east is None:
+            return None
+        return Bounds(self.south, self.north, self.west, self.east)
 
 
 class GridParameters(LocationParameters):

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from sim.components.registry import component
-from sim.errors import InvalidValue
 from sim.world.grid import Grid
-from sim.world.parameters import GridParameters
-
-Latitude = Annotated[float, Field(ge=-85, le=85)]
-Longitude = Annotated[float, Field(ge=-180, le=180)]
+from sim.world.parameters import GridParameters, Latitude, Longitude, require_ordered
 
 
 @component("grid")
@@ -31,12 +27,7 @@ class RegionParameters(GridParameters):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        if self.south >= self.north or self.west >= self.east:
-            raise InvalidValue(
-                "south must be below north and west below east, "
-                f"found {self.south}..{self.north} and {self.west}..{self.east}",
-                code="invalid-region",
-            )
+        require_ordered(self.south, self.north, self.west, self.east)
         return self
 
     def of_shape(self, rows: int, cols: int) -> Grid:

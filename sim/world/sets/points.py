@@ -92,7 +92,7 @@ def read_points(path: Path, columns: PointColumns | None = None, *, reach_km: fl
         x_km, y_km = (table.numbers(name, -_MOST_KM, _MOST_KM) for name in ("x_km", "y_km"))
         x_km, y_km, bounds = x_km - x_km.min(), y_km - y_km.min(), None
     else:
-        lat, lon = table.numbers("lat", -_MOST_LAT, _MOST_LAT), table.numbers("lon", -180.0, 180.0)
+        lat, lon = table.degrees()
         bounds = Bounds(*(float(bound) for bound in (lat.min(), lat.max(), lon.min(), lon.max())))
         x_km, y_km = bounds.to_km(lat, lon)
     return LocationSet(
@@ -106,6 +106,11 @@ def read_points(path: Path, columns: PointColumns | None = None, *, reach_km: fl
         weights=weights,
         reach_km=reach_km,
     )
+
+
+def positions_in_degrees(path: Path) -> tuple[FloatArray, FloatArray]:
+    """Return latitudes and longitudes of the rows of a file."""
+    return _Table(path, PointColumns()).degrees()
 
 
 class _Table:
@@ -156,6 +161,10 @@ class _Table:
                 code="invalid-row",
             )
         return values
+
+    def degrees(self) -> tuple[FloatArray, FloatArray]:
+        """Return latitudes and longitudes."""
+        return self.numbers("lat", -_MOST_LAT, _MOST_LAT), self.numbers("lon", -180.0, 180.0)
 
     def labels(self) -> tuple[str, ...] | None:
         """Return the labels, empty where there is none; None without such a column."""
