@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import model_validator
 
@@ -18,7 +18,9 @@ from sim.world.distances.euclidean import EuclideanParameters
 from sim.world.distances.manhattan import ManhattanParameters
 from sim.world.grids.san_francisco import SanFranciscoParameters
 from sim.world.parameters import DistanceParameters, GridParameters, LocationParameters, RoadsParameters
-from sim.world.roads.graph import Roads as RoadGraph
+
+if TYPE_CHECKING:
+    from sim.world.roads.graph import Roads as RoadGraph
 
 Grid = Annotated[GridParameters, OneOf("grid")]
 Locations = Annotated[LocationParameters, OneOf("locations")]

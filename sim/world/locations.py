@@ -12,15 +12,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial import cKDTree
 
 from sim.errors import InvalidValue
 from sim.inference.bayes import read_only
 from sim.interfaces import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from scipy.spatial import cKDTree
 
 EARTH_RADIUS_KM = 6371.0088
 KM_PER_DEGREE = EARTH_RADIUS_KM * math.pi / 180.0
@@ -262,6 +264,8 @@ class LocationSet(Locations):
 
     @cached_property
     def _tree(self) -> cKDTree:
+        from scipy.spatial import cKDTree  # slow to import
+
         return cKDTree(self._distinct[0])
 
     @cached_property

@@ -37,7 +37,9 @@ def test_the_transitions_agree_with_the_formula() -> None:
 def test_the_start_is_the_stationary_distribution(with_roads: bool) -> None:
     grid = Grid.san_francisco()
     roads = lattice(grid, spacing_km=2.2, rng=np.random.default_rng(0)) if with_roads else None
-    chain = MarkovChain(MarkovChainParameters(reach_km=0.05 if with_roads else 2.0), grid=grid, seed=3, roads=roads)
+    chain = MarkovChain(
+        MarkovChainParameters(reach_km=0.05 if with_roads else 2.0), locations=grid, seed=3, roads=roads
+    )
     np.testing.assert_allclose(chain.transition.sum(axis=1), 1.0)
     np.testing.assert_allclose(chain.start @ chain.transition, chain.start, atol=1e-14)
     if roads is not None:
