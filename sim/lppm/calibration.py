@@ -18,11 +18,14 @@ from sim.lppm.channels.hiding import LocationHidingChannel, identity
 from sim.lppm.channels.matrix import MatrixChannel
 from sim.lppm.channels.mix import MixChannel
 from sim.lppm.channels.planar import PlanarExponentialChannel, PlanarRemappedChannel
+from sim.lppm.channels.plane import PlaneRemappedChannel
 from sim.lppm.channels.product import ProductChannel
 from sim.lppm.channels.remapped import RemappedChannel
+from sim.lppm.outputs import Points
 from sim.lppm.remap import loss_matrix
 from sim.world.distance import Distance
 from sim.world.distances.euclidean import EuclideanDistance
+from sim.world.locations import Locations
 
 BUDGET_TOLERANCE_KM = 1e-5
 _WITH_LOSS = (
@@ -41,11 +44,23 @@ _FIRST_EPSILON_PER_KM = 0.5
 class BaseAndRemap(ABC):
     """Design with a base channel, fixed or calibrated for each prior, and an optional remap.
 
-    `distance` is the quality distance d_Q. Exactly one of `base` and `budget_km` is None.
+    `distance` is the quality distance d_Q. Exactly one of `base` and `budget_km` is None. `remap` replaces outputs by
+    the best locations; with `plane`, the locations of the world, by the best points of the plane.
     """
 
-    def __init__(self, *, distance: Distance, base: BaseChannel | None, budget_km: float | None, remap: bool) -> None:
+    def __init__(
+        self,
+        *,
+        distance: Distance,
+        base: BaseChannel | None,
+        budget_km: float | None,
+        remap: bool,
+        plane: Locations | None = None,
+    ) -> None:
         self.uses_prior = remap or base is None
+        self.space = None if plane is None else Points(plane)
+        """Output space if outputs are points; None if they are cells."""
+        self._plane = plane
         self._distance = distance
         self._base = base
         self._budget_km = budget_km
@@ -54,6 +69,8 @@ class BaseAndRemap(ABC):
     def __call__(self, prior: FloatArray) -> Channel:
         """Return the channel for this prior over cells."""
         base = self._base if self._base is not None else self._calibrated(prior, self._budget_km or 0.0)
+        if self._plane is not None:
+            return PlaneRemappedChannel(base, prior, locations=self._plane, distance=self._distance)
         return remapped(base, prior, self._distance) if self._remap else base
 
     @abstractmethod
@@ -61,6 +78,8 @@ class BaseAndRemap(ABC):
         """Return the base channel whose expected loss under this prior is the budget."""
 
     def _loss_km(self, base: BaseChannel, prior: FloatArray) -> float:
+        if self._plane is not None:
+            return PlaneRemappedChannel(base, prior, locations=self._plane, distance=self._distance).loss_km(prior)
         table = base.remap(prior, self._distance) if self._remap else None
         return base.loss_km(prior, self._distance, table)
 
@@ -80,9 +99,10 @@ class ByEpsilon(BaseAndRemap):
         epsilon_per_km: float | None,
         budget_km: float | None,
         remap: bool,
+        plane: Locations | None = None,
     ) -> None:
         base = None if epsilon_per_km is None else make(epsilon_per_km)
-        super().__init__(distance=distance, base=base, budget_km=budget_km, remap=remap)
+        super().__init__(distance=distance, base=base, budget_km=budget_km, remap=remap, plane=plane)
         self._make = make
 
     def _calibrated(self, prior: FloatArray, budget_km: float) -> BaseChannel:

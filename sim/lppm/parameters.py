@@ -53,6 +53,15 @@ class WorldSize:
         if self.quality not in kinds:
             self.require_dense()
 
+    def require_plane(self) -> None:
+        """Raise `InvalidValue` if d_Q is not defined for all points of the plane."""
+        if self.quality not in ("euclidean", "manhattan"):
+            raise InvalidValue(
+                f"`remap: plane` needs the quality distance euclidean or manhattan, found {self.quality}: use "
+                "`remap: true`, which remaps to a location",
+                code="needs-plane",
+            )
+
 
 class DesignParameters(Parameters):
     """Parameters of a design."""

@@ -22,6 +22,7 @@ from sim.lppm.parameters import CalibratedParameters, ShortNames, WorldSize
 from sim.lppm.strength import RealisedBudget, StrengthRange, epsilon_range
 from sim.world import World
 from sim.world.distance import Distance
+from sim.world.locations import Locations
 
 _BELIEFS = ("SP", "MK", "PEB", "RPEB", "PEB-MK", "PEB-SPMK")
 
@@ -45,9 +46,10 @@ class ExponentialParameters(CalibratedParameters):
     """Expected quality loss in km under the mechanism's own prior. Replaces `epsilon_per_km`, which is calibrated to
     this loss for each prior. `{realised: 0.3}` refers to the mean loss of the users in the run instead; with `at:
     0.95`, to that of 95 % of them."""
-    remap: bool = True
+    remap: bool | Literal["plane"] = True
     """Replace each output by the cell with the smallest expected loss under its posterior. This never increases the
-    expected loss and, as post-processing, does not reduce privacy."""
+    expected loss and, as post-processing, does not reduce privacy. `plane`: by the best point of the plane, rounded to
+    metres, which loses even less between scattered locations; requires a Euclidean or Manhattan quality distance."""
     reveal_probability: Share = 0.0
     """Probability of sending the true cell instead of a remapped output (the mix). Requires `remap: true`. A budget
     calibrates epsilon for this probability."""
@@ -58,10 +60,10 @@ class ExponentialParameters(CalibratedParameters):
     @model_validator(mode="after")
     def _reveals_beside_a_remap(self) -> Self:
         given = [name for name in ("reveal_probability", "coin_share") if vars(self)[name] > 0]
-        if given and not self.remap:
+        if given and self.remap is not True:
             raise InvalidValue(
-                f"`{given[0]}` above 0 requires `remap: true`, found {vars(self)[given[0]]} with `remap: false`: "
-                "remove one of the two keys",
+                f"`{given[0]}` above 0 requires `remap: true`, found {vars(self)[given[0]]} with "
+                f"`remap: {str(self.remap).lower()}`: remove one of the two keys",
                 code="exclusive-keys",
             )
         if len(given) > 1:
@@ -74,7 +76,12 @@ class ExponentialParameters(CalibratedParameters):
     @property
     def uses_prior(self) -> bool:
         """Whether the channel depends on the prior."""
-        return self.remap or self.budget_km is not None
+        return bool(self.remap) or self.budget_km is not None
+
+    @property
+    def countless(self) -> bool:
+        """Whether there are too many outputs to enumerate: those in the plane."""
+        return self.remap == "plane"
 
     @property
     def strength_range(self) -> StrengthRange:
@@ -84,12 +91,15 @@ class ExponentialParameters(CalibratedParameters):
     def require_feasible(self, size: WorldSize) -> None:
         """Raise `InvalidValue` if the distance needs a matrix that is too large, or a budget too many outputs."""
         size.require_dense_unless("manhattan", "euclidean")
+        if self.remap == "plane":
+            size.require_plane()
         if size.quality == "euclidean" and self.remap and (self.budget_km is not None or self.coin_share > 0):
             require_table_of_outputs(size.n_cells, size.quality)
 
     def build(self, world: World) -> Exponential:
         """Return the design for the quality distance of a world."""
-        return Exponential(self, distance=world.quality_distance)
+        plane = world.locations if self.remap == "plane" else None
+        return Exponential(self, distance=world.quality_distance, plane=plane)
 
 
 class Exponential(ByEpsilon):
@@ -104,13 +114,16 @@ class Exponential(ByEpsilon):
     and P0 that of revealing nothing, so that 1 - L / P0 is the a of a coin with the same loss (the adaptive mix).
     """
 
-    def __init__(self, parameters: ExponentialParameters, *, distance: Distance) -> None:
+    def __init__(
+        self, parameters: ExponentialParameters, *, distance: Distance, plane: Locations | None = None
+    ) -> None:
         super().__init__(
             make=partial(exponential, distance),
             distance=distance,
             epsilon_per_km=parameters.strength,
             budget_km=parameters.budget_km,
-            remap=parameters.remap,
+            remap=bool(parameters.remap),
+            plane=plane,
         )
         self._reveal_probability, self._coin_share = parameters.reveal_probability, parameters.coin_share
 

@@ -10,10 +10,11 @@ from sim.interfaces import FloatArray
 from sim.lppm.calibration import BUDGET_TOLERANCE_KM, BaseAndRemap, root
 from sim.lppm.channels.base import BaseChannel
 from sim.lppm.channels.hiding import identity, location_hiding
-from sim.lppm.parameters import CalibratedParameters, ShortNames
+from sim.lppm.parameters import CalibratedParameters, ShortNames, WorldSize
 from sim.lppm.strength import RealisedBudget, StrengthRange
 from sim.world import World
 from sim.world.distance import Distance
+from sim.world.locations import Locations
 
 
 @component("design")
@@ -33,23 +34,35 @@ class LocationHidingParameters(CalibratedParameters):
     """Expected quality loss in km under the mechanism's own prior. Replaces `reveal_probability`, which is
     calibrated to this loss for each prior. `{realised: 0.3}` refers to the mean loss of the users in the run
     instead; with `at: 0.95`, to that of 95 % of them."""
-    remap: bool = True
+    remap: bool | Literal["plane"] = True
     """Replace each output by the cell with the smallest expected loss under its posterior. This never increases the
-    expected loss and, as post-processing, does not reduce privacy."""
+    expected loss and, as post-processing, does not reduce privacy. `plane`: by the best point of the plane, rounded to
+    metres, which loses even less between scattered locations; requires a Euclidean or Manhattan quality distance."""
 
     @property
     def uses_prior(self) -> bool:
         """Whether the channel depends on the prior."""
-        return self.remap or self.budget_km is not None
+        return bool(self.remap) or self.budget_km is not None
+
+    @property
+    def countless(self) -> bool:
+        """Whether there are too many outputs to enumerate: those in the plane."""
+        return self.remap == "plane"
 
     @property
     def strength_range(self) -> StrengthRange:
         """The parameter that a realised budget replaces."""
         return StrengthRange(name="reveal_probability", least=0, most=1, loss_rises=False)
 
+    def require_feasible(self, size: WorldSize) -> None:
+        """Raise `InvalidValue` if outputs are remapped to points and the distance is not defined for them."""
+        if self.remap == "plane":
+            size.require_plane()
+
     def build(self, world: World) -> LocationHiding:
         """Return the design for the quality distance of a world."""
-        return LocationHiding(self, distance=world.quality_distance)
+        plane = world.locations if self.remap == "plane" else None
+        return LocationHiding(self, distance=world.quality_distance, plane=plane)
 
 
 class LocationHiding(BaseAndRemap):
@@ -59,10 +72,13 @@ class LocationHiding(BaseAndRemap):
     most is used.
     """
 
-    def __init__(self, parameters: LocationHidingParameters, *, distance: Distance) -> None:
+    def __init__(
+        self, parameters: LocationHidingParameters, *, distance: Distance, plane: Locations | None = None
+    ) -> None:
         reveal = parameters.strength
         base = None if reveal is None else location_hiding(distance.n_cells, reveal)
-        super().__init__(distance=distance, base=base, budget_km=parameters.budget_km, remap=parameters.remap)
+        remap = bool(parameters.remap)
+        super().__init__(distance=distance, base=base, budget_km=parameters.budget_km, remap=remap, plane=plane)
 
     def _calibrated(self, prior: FloatArray, budget_km: float) -> BaseChannel:
         def excess_km(reveal_probability: float) -> float:
