@@ -291,7 +291,7 @@ class BeliefCapabilities:
     was none since the last report. Without this attribute, a restarted stream repeats all computations."""
     resume: Capability[Belief, Callable[[FloatArray], None] | None] = Capability(None)
     """`resume(solution)` replaces that computation by its result, bit by bit, before the prior is requested; raises
-    `ValueError` if this is no solution. Required with `solution`."""
+    `ValueError` for any other vector. Required with `solution`."""
 
 
 _observe_compact_of = BeliefCapabilities.observe_compact.of
