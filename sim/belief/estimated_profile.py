@@ -298,8 +298,11 @@ class EstimatedProfile:
             self.worst_gap = max(self.worst_gap, estimate.gap)
         return estimate.profile
 
-    @one_blas_thread()
     def _solve(self, weights: FloatArray | None) -> Estimate:
+        with one_blas_thread():
+            return self._maximise(weights)
+
+    def _maximise(self, weights: FloatArray | None) -> Estimate:
         memory = self._memory
         if self._solver == "em":
             return em(

@@ -7,8 +7,7 @@ sums, and with it the last bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -24,15 +23,15 @@ class _Limit:
         self._blocks = 0
         self._before: list[tuple[Any, int]] = []
 
-    def enter(self) -> None:
+    def __enter__(self) -> None:
         with self._lock:
             if self._blocks == 0:
-                self._before = [(each, count) for each in _libraries() if (count := each.num_threads or 1) > 1]
+                self._before = [(library, library.num_threads) for library in _threaded()]
                 for library, _ in self._before:
                     library.set_num_threads(1)
             self._blocks += 1
 
-    def leave(self) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._blocks -= 1
             if self._blocks == 0:
@@ -40,26 +39,23 @@ class _Limit:
                     library.set_num_threads(count)
 
 
-_limit = _Limit()
+_LIMIT = _Limit()
+_NO_LIMIT = nullcontext()
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Limit linear algebra to one thread in the block; the libraries of the whole process are affected meanwhile.
+def one_blas_thread() -> AbstractContextManager[None]:
+    """Limit linear algebra to one thread in a ``with`` block; this affects the whole process meanwhile.
 
     Blocks may be nested and may overlap in several Python threads: the last one to end restores the previous numbers.
+    If linear algebra has one thread at the first call, as in the command line and its workers, blocks cost nothing.
     """
-    _limit.enter()
-    try:
-        yield
-    finally:
-        _limit.leave()
+    return _LIMIT if _threaded() else _NO_LIMIT
 
 
 @cache
-def _libraries() -> list[Any]:
-    """Return the libraries of linear algebra that this process has loaded: one of numpy and one of scipy."""
+def _threaded() -> tuple[Any, ...]:
+    """Return the libraries of linear algebra with several threads: one of numpy and one of scipy, or none."""
     import scipy.linalg  # noqa: F401  its library is also that of the kernels
 
-    controllers: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
-    return controllers
+    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+    return tuple(library for library in libraries if (library.num_threads or 1) > 1)

@@ -11,10 +11,10 @@ import pytest
 NESTED = """
 import numpy
 from threading import Barrier, Thread
-from sim.inference.blas_threads import _libraries, one_blas_thread
+from sim.inference.blas_threads import _threaded, one_blas_thread
 
 def counts():
-    return [library.num_threads for library in _libraries()]
+    return [library.num_threads for library in _threaded()]
 
 before = counts()
 assert before and all(count == 2 for count in before), before
@@ -68,6 +68,17 @@ def output(program: str, threads: str, kernels: str = "") -> str:
     process = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=240)
     assert process.returncode == 0, process.stderr
     return process.stdout.strip()
+
+
+ONE_THREAD = """
+from sim.inference.blas_threads import _threaded, one_blas_thread
+with one_blas_thread():
+    print(_threaded())
+"""
+
+
+def test_one_thread_needs_no_limit() -> None:
+    assert output(ONE_THREAD, "1") == "()"
 
 
 def test_limits_are_nested_shared_and_restored() -> None:

@@ -48,7 +48,7 @@ def solves(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_restart_takes_stored_solutions_and_repeats_missing_ones(
     omitted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """States of version 0.2 have no solutions, and large ones are not stored."""
+    """Older states have no solutions, and large solutions are not stored."""
     queries = positions()
     expected = answers(tmp_path / "whole", "PEB-Exp", queries)
     answers(tmp_path / "parts", "PEB-Exp", queries[:-1])
