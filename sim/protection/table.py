@@ -60,7 +60,7 @@ class Table:
         The largest weight of a row takes what raising others to 1 adds. A further weight covers rounding.
         """
         raised = [max(row.n_least for row in rows) for rows in self.factors]
-        return sum(1 + max(1, count) for count in raised) / TOTAL
+        return float(sum(1 + max(1, count) for count in raised) / TOTAL)
 
     def places(self, cell: int) -> list[Row]:
         """Return the row of each factor for a cell."""
