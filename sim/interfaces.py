@@ -286,6 +286,12 @@ class BeliefCapabilities:
     the form of `ChannelCapabilities.compact_likelihood`, which takes less memory."""
     worst_gap: Capability[Belief, float | None] = Capability(None)
     """Largest certified gap of an estimate so far, in [0, inf); None: no estimates."""
+    solution: Capability[Belief, Callable[[], FloatArray | None] | None] = Capability(None)
+    """`solution()` returns the result of the costly computation on which the prior depends, as a vector; None if there
+    was none since the last report. Without this attribute, a restarted stream repeats all computations."""
+    resume: Capability[Belief, Callable[[FloatArray], None] | None] = Capability(None)
+    """`resume(solution)` replaces that computation by its result, bit by bit, before the prior is requested; raises
+    `ValueError` for any other vector. Required with `solution`."""
 
 
 _observe_compact_of = BeliefCapabilities.observe_compact.of

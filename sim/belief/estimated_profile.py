@@ -18,6 +18,7 @@ from sim.components.registry import component
 from sim.components.spec import Count, NonNegative
 from sim.errors import InvalidValue
 from sim.inference.bayes import condition, distribution, normalise, read_only
+from sim.inference.blas_threads import one_blas_thread
 from sim.inference.compact_newton import compact_newton
 from sim.inference.compact_rows import CompactRow
 from sim.inference.em import EM_ITERATIONS, em
@@ -203,10 +204,21 @@ class EstimatedProfile:
 
     def _solved(self) -> Estimate | None:
         if self._unseen != 0:
-            self._estimate = self._solve(self._memory.weights)
-            self.worst_gap = max(self.worst_gap, self._estimate.gap)
-            self._unseen = 0
+            self._take(self._solve(self._memory.weights))
         return self._estimate
+
+    def _take(self, estimate: Estimate) -> None:
+        self._estimate = estimate
+        self._unseen = 0
+        self.worst_gap = max(self.worst_gap, estimate.gap)
+
+    def solution(self) -> FloatArray | None:
+        """Return the solver's estimate from the reports so far, if it was computed: see `Estimate.as_vector`."""
+        return None if self._estimate is None or self._unseen != 0 else self._estimate.as_vector()
+
+    def resume(self, solution: FloatArray) -> None:
+        """Take the result of `solution` instead of computing it."""
+        self._take(Estimate.of_vector(solution, self._initial.size))
 
     def prior(self, time_s: int) -> FloatArray:
         """Return the prior of the next query, the same read-only array until the next report.
@@ -287,6 +299,10 @@ class EstimatedProfile:
         return estimate.profile
 
     def _solve(self, weights: FloatArray | None) -> Estimate:
+        with one_blas_thread():
+            return self._maximise(weights)
+
+    def _maximise(self, weights: FloatArray | None) -> Estimate:
         memory = self._memory
         if self._solver == "em":
             return em(

@@ -53,12 +53,15 @@ def belief_can_be_pickled(belief: Belief, bench: Bench) -> None:
 
 
 def belief_capabilities_are_valid(belief: Belief, bench: Bench) -> None:
-    """The optional `fixed`, `fallbacks`, `alarms`, `worst_gap`, `observe_compact` and `link` are valid."""
+    """The optional capabilities are valid: flags, counts and gaps have legal values, methods do what they promise."""
     require_flag(BeliefCapabilities.fixed, belief)
     if require_callable(BeliefCapabilities.observe_compact, belief) is not None:
         _require_same_observation(belief, bench)
     if require_callable(BeliefCapabilities.link, belief) is not None:
         _require_linked_priors(belief, bench)
+    if require_callable(BeliefCapabilities.solution, belief) is not None:
+        require(require_callable(BeliefCapabilities.resume, belief) is not None, "`solution` requires `resume`")
+        _require_same_resumed(belief, bench)
     fallbacks = alarms = 0
     for time_s, likelihood in bench.observations():
         belief.observe(time_s, likelihood)
@@ -79,6 +82,25 @@ def _require_same_observation(belief: Belief, bench: Bench) -> None:
         expected = one.observe(time_s, likelihood)
         same = np.allclose(observe_compact(time_s, likelihood, lambda: None), expected, atol=1e-9)
         require(same, f"the posterior of observe_compact at {time_s} s differs from that of observe")
+
+
+def _require_same_resumed(belief: Belief, bench: Bench) -> None:
+    """Require that a belief that receives the solutions of another one has the same priors, bit by bit."""
+    one, other = copy.deepcopy(belief), copy.deepcopy(belief)
+    solution_of, resume = BeliefCapabilities.solution.of(one), BeliefCapabilities.resume.of(other)
+    assert solution_of is not None
+    assert resume is not None
+    for time_s, likelihood in bench.observations():
+        expected = one.prior(time_s)
+        solution = solution_of()
+        vector = isinstance(solution, np.ndarray) and solution.ndim == 1 and solution.dtype == np.float64
+        require(solution is None or vector, f"solution() must return a vector of float64 or None, got {solution!r}")
+        if solution is not None:
+            resume(solution.copy())
+        same = np.array_equal(expected, other.prior(time_s))
+        require(same, f"the prior at {time_s} s after resume differs from that after the computation")
+        one.observe(time_s, likelihood)
+        other.observe(time_s, likelihood)
 
 
 def _require_linked_priors(belief: Belief, bench: Bench) -> None:

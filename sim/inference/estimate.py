@@ -17,10 +17,11 @@ way, with the mean taken over the reports and the pseudo-counts together. This m
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
-from sim.inference.bayes import normalise
+from sim.inference.bayes import normalise, read_only
 from sim.interfaces import FloatArray
 
 
@@ -36,6 +37,25 @@ class Estimate:
     """Number of steps of the solver."""
     log_likelihood: float
     """Weighted mean of log(L[s] . profile)."""
+
+    def as_vector(self) -> FloatArray:
+        """Return all fields as one vector, exactly."""
+        return np.concatenate([(self.gap, self.iterations, self.log_likelihood), self.profile])
+
+    @classmethod
+    def of_vector(cls, vector: FloatArray, n_cells: int) -> Self:
+        """Return the estimate of `as_vector`; raise `ValueError` if the vector is none.
+
+        >>> estimate = Estimate(np.array([0.25, 0.75]), 1e-7, 3, -0.5)
+        >>> Estimate.of_vector(estimate.as_vector(), 2)
+        Estimate(profile=array([0.25, 0.75]), gap=1e-07, iterations=3, log_likelihood=-0.5)
+        """
+        if vector.shape != (3 + n_cells,):
+            raise ValueError(f"vector must have shape {(3 + n_cells,)}, got {vector.shape}")
+        if not (np.isfinite(vector).all() and vector[3:].min() >= 0 and abs(vector[3:].sum() - 1) < 1e-6):
+            raise ValueError("vector must be finite and contain a distribution")
+        gap, iterations, log_likelihood = vector[:3].tolist()
+        return cls(read_only(vector[3:].copy()), gap, int(iterations), log_likelihood)
 
 
 def certified_gap(

@@ -1,8 +1,9 @@
-"""Secrets of mechanisms with hidden state as JSON, exactly and without running code."""
+"""Secrets and solutions of mechanisms as JSON, exactly and without running code."""
 
 from __future__ import annotations
 
 import base64
+import zlib
 from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.errors import InputError
+from sim.interfaces import FloatArray
 
 
 def encode(value: Any) -> Any:
@@ -64,6 +66,27 @@ def decode_array(data: Any) -> NDArray[Any]:
     """Return the array of `encode_array`, which is writable."""
     array = np.frombuffer(base64.b64decode(data["base64"]), dtype=data["type"])
     return array.astype(array.dtype.newbyteorder("=")).reshape(data["shape"])
+
+
+def pack_vector(vector: FloatArray) -> str:
+    """Return a vector as compressed text: an estimated profile is mostly zeros.
+
+    >>> unpack_vector(pack_vector(np.array([0.1, 0.0])), 2)
+    array([0.1, 0. ])
+    """
+    return base64.b64encode(zlib.compress(vector.astype("<f8").tobytes(), level=1)).decode()
+
+
+def unpack_vector(text: str, most: int) -> FloatArray:
+    """Return the vector of `pack_vector`; raise `ValueError` if the text is none or has more than `most` numbers."""
+    inflate = zlib.decompressobj()
+    try:
+        content = inflate.decompress(base64.b64decode(text, validate=True), 8 * most + 1)
+    except zlib.error as error:
+        raise ValueError(f"not compressed: {error}") from error
+    if len(content) > 8 * most or not inflate.eof:
+        raise ValueError(f"incomplete, or more than {most} numbers")
+    return np.frombuffer(content, dtype="<f8").astype(np.float64)
 
 
 def _named(fields: list[list[Any]]) -> Any:

@@ -115,8 +115,8 @@ def _errors(table: Table, channel: Channel, world: World) -> dict[str, Any]:
         variation = max(variation, float(np.abs(stored - exact).sum()) / 2)
         raised += int(((exact > 0) & (exact < 1 / TOTAL)).sum())
     errors: dict[str, Any] = {
-        "bound": 2.0 ** (1 - BITS) * table.draws,
-        "bound_of": "one weight divided by 2^bits, before the remap, for each factor of a product",
+        "bound": table.bound,
+        "bound_of": "any probability before the remap",
         "largest_difference": largest,
         "largest_total_variation": variation,
         "probabilities_below_1_weight": raised,

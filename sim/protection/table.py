@@ -29,6 +29,11 @@ class Row(NamedTuple):
     outputs: list[int]
     cumulative: list[int]
 
+    @property
+    def n_least(self) -> int:
+        """Number of outputs with the least weight, 1."""
+        return int(np.count_nonzero(np.diff(self.cumulative, prepend=0) == 1))
+
     def draw(self, uniform: int) -> int:
         """Return the output that a uniform integer in [0, 2^48) selects."""
         return self.outputs[bisect_right(self.cumulative, uniform)]
@@ -47,6 +52,15 @@ class Table:
     def draws(self) -> int:
         """Number of uniform integers per output: 1, or 2 for a product."""
         return len(self.factors)
+
+    @property
+    def bound(self) -> float:
+        """Bound on the difference between the table and the channel in any probability before the remap.
+
+        The largest weight of a row takes what raising others to 1 adds. A further weight covers rounding.
+        """
+        raised = [max(row.n_least for row in rows) for rows in self.factors]
+        return float(sum(1 + max(1, count) for count in raised) / TOTAL)
 
     def places(self, cell: int) -> list[Row]:
         """Return the row of each factor for a cell."""
@@ -97,9 +111,9 @@ def table_of(channel: Channel, n_cells: int, n_cols: int) -> Table:
 def quantised(probabilities: FloatArray) -> Row:
     """Return a distribution with integer weights: every possible output has at least 1, and the sum is 2^48.
 
-    Weights are rounded down, and one is added where the fraction is largest until the sum is reached. Each weight
-    differs by less than 1 from 2^48 times the probability, but for the rounding error of the sum of the probabilities,
-    which the most likely output takes.
+    Weights are rounded down, or up to 1, and one is added where the fraction is largest until the sum is reached. Each
+    weight differs by at most 1 from 2^48 times the probability, except for the largest: it takes what weights rounded
+    up to 1 add, and the rounding error of the sum of the probabilities.
 
     >>> quantised(np.array([0.75, 0.0, 0.25])).outputs, quantised(np.array([0.5, 0.5])).cumulative[0] == 2**47
     ([0, 2], True)
@@ -110,7 +124,7 @@ def quantised(probabilities: FloatArray) -> Row:
     missing = TOTAL - int(weights.sum())
     order = np.argsort(-(exact - weights), kind="stable")
     weights[order[: max(missing, 0)]] += 1
-    weights[np.argmax(exact)] += TOTAL - int(weights.sum())
+    weights[np.argmax(weights)] += TOTAL - int(weights.sum())
     return Row(outputs.tolist(), np.cumsum(weights).tolist())
 
 

@@ -7,12 +7,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from sim.events import Query, Report
-from sim.interfaces import BeliefCapabilities, Channel, DesignCapabilities
+from sim.interfaces import Belief, BeliefCapabilities, Channel, DesignCapabilities
 from sim.lppm.mechanism import Mechanism
-from sim.protection.encoding import decode, encode
+from sim.protection.encoding import decode, encode, pack_vector, unpack_vector
 from sim.protection.journal import Record
 from sim.protection.noise import generator
+from sim.storage.errors import RunError
 
+MOST_NUMBERS = 1_000_000
+MOST_CHARACTERS = 8_192
+"""Size of a solution above which it is computed again after a restart, so that states remain small."""
 _DIGITS = 16
 
 
@@ -24,8 +28,9 @@ class Drawn(NamedTuple):
     output: int
     channel: Channel
     stored: dict[str, Any]
-    """Further fields of the record of the answer: `check`, the digest of f(z | .) if the channel may change,
-    and `secret`, the secret of a mechanism with hidden state if it changed."""
+    """Further fields of the record of the answer: `check`, the digest of f(z | .) if the channel may change;
+    `solution`, the result of a costly computation of the belief before the draw; and `secret`, the secret of a
+    mechanism with hidden state if it changed."""
 
 
 class ProtectedUser:
@@ -33,7 +38,8 @@ class ProtectedUser:
 
     A mechanism that learns is restored by repeating the calls of the past in their order, with the stored outputs. The
     result has the same bits if the same versions run on the same kind of machine; `changed_at` is the number of the
-    first report for which it has not. Secrets are not repeated but stored.
+    first report for which it has not. Secrets are not repeated but stored, and so are results of costly computations,
+    if they are small.
     """
 
     def __init__(self, name: str, make: Callable[[], Mechanism], history: Sequence[Record]) -> None:
@@ -62,6 +68,8 @@ class ProtectedUser:
         else:
             output = int(mechanism.draw(Query(self.name, number, time_s, cell), channel, rng))
         stored: dict[str, Any] = {"check": _digest(channel, output)} if self._changes else {}
+        if self._changes and (solution := packed_solution(mechanism.belief)) is not None:
+            stored["solution"] = solution
         if mechanism.draw is not None and (secret := encode(mechanism.secret)) != self._secret:
             self._secret = stored["secret"] = secret
         return Drawn(number, output, channel, stored)
@@ -94,11 +102,38 @@ class ProtectedUser:
             self._secret = record["secret"]
             mechanism.secret = decode(self._secret)
         if self._changes:
+            if "solution" in record:
+                self._resume(mechanism.belief, record["solution"], number)
             channel = mechanism.channel(time_s)
             if self.changed_at is None and record["check"] != _digest(channel, output):
                 self.changed_at = number
-            self.learn(time_s, Drawn(number, output, channel, {}))
+            if self.changed_at is None or channel.likelihood(output).any():  # impossible: nothing to learn
+                self.learn(time_s, Drawn(number, output, channel, {}))
         self._reports = number
+
+    def _resume(self, belief: Belief, packed: str, number: int) -> None:
+        """Give a belief the stored result of its computation before this report."""
+        resume = BeliefCapabilities.resume.of(belief)
+        if resume is None:
+            return  # another version of the component, which repeats the computation
+        try:
+            resume(unpack_vector(packed, MOST_NUMBERS))
+        except ValueError as error:
+            raise RunError(
+                f"the solution before report {number} of user {self.name!r} in the state is damaged: {error}. Restore "
+                "the state from a copy that holds every answer given, or begin a new one under another name",
+                code="damaged-state",
+            ) from error
+
+
+def packed_solution(belief: Belief) -> str | None:
+    """Return the result of a belief's last computation as text, None if there is none or it is large."""
+    solution_of = BeliefCapabilities.solution.of(belief)
+    solution = None if solution_of is None else solution_of()
+    if solution is None or solution.size > MOST_NUMBERS:
+        return None
+    packed = pack_vector(solution)
+    return packed if len(packed) <= MOST_CHARACTERS else None
 
 
 def may_change(mechanism: Mechanism) -> bool:

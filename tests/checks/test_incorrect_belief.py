@@ -145,8 +145,33 @@ class Complete(FallsBack):
     alarms = 1
     worst_gap = 1e-6
 
+    def solution(self) -> FloatArray | None:
+        return np.array([0.5])
+
+    def resume(self, solution: FloatArray) -> None: ...
+
     def observe_compact(self, time_s: int, likelihood: FloatArray, compact: Any) -> FloatArray:
         return self.observe(time_s, likelihood)
+
+
+class ResumesOtherwise(Good):
+    """Takes solutions but forgets them, and returns another prior."""
+
+    def solution(self) -> FloatArray | None:
+        return np.array([1.0])
+
+    def resume(self, solution: FloatArray) -> None:
+        self.profile = np.eye(12)[0]
+
+    def prior(self, time_s: int) -> FloatArray:
+        return getattr(self, "profile", np.full(12, 1 / 12))
+
+
+class SolvesInText(Good):
+    def solution(self) -> str:
+        return "0.5"
+
+    def resume(self, solution: FloatArray) -> None: ...
 
 
 class LeadsAstray:
@@ -189,6 +214,12 @@ INVALID_CAPABILITIES: dict[str, list[Incorrect]] = {
         (changed(worst_gap="small"), invalid("`worst_gap` must be None or a number in [0, inf), got 'small'")),
         (changed(worst_gap=float("nan")), invalid("in [0, inf), got nan")),
     ],
+    "solution": [
+        (changed(solution=3), invalid("`solution` must be a method, got 3")),
+        (changed(solution=dict), invalid("`solution` requires `resume`")),
+        (SolvesInText, invalid("must return a vector of float64 or None, got '0.5'")),
+    ],
+    "resume": [(ResumesOtherwise, invalid("after resume differs from that after the computation"))],
     "observe_compact": [
         (changed(observe_compact=3), invalid("`observe_compact` must be a method, got 3")),
         (ObservesOtherwise, invalid("observe_compact at 0 s differs from that of observe")),

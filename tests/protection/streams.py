@@ -42,6 +42,11 @@ def answers(state: Path, lppm: Any, queries: Sequence[Position], **changes: Any)
         return [protector.report(*query)._replace(repeated=False) for query in queries]
 
 
+def records(state: Path) -> list[bytes]:
+    """Return the lines of a state without their checksums."""
+    return [line.rpartition(b" ")[0] for line in state.read_bytes().splitlines()[1:]]
+
+
 def in_killed_process(work: Callable[[], None]) -> None:
     """Run a function in a forked process that ends by SIGKILL, at the latest when the function returns."""
     child = os.fork()
