@@ -11,7 +11,17 @@ import pandas as pd
 
 from sim.analysis.answers.grid_places import is_resolved
 from sim.analysis.answers.of_user import HABITS, OTHERS
-from sim.analysis.answers.questions import HOME, LINKED, LOCATED, PLACES, POSTERIOR, REPORTS, SINGLED_OUT, Questions
+from sim.analysis.answers.questions import (
+    HOME,
+    LINKED,
+    LOCATED,
+    PLACES,
+    POSTERIOR,
+    POSTERIOR_WITHIN,
+    REPORTS,
+    SINGLED_OUT,
+    Questions,
+)
 from sim.analysis.answers.radii import RADII_KM, radius_text
 from sim.analysis.answers.table import DELTA, STUDENT
 from sim.analysis.statistics import INTERVAL, NONE, OWN_VALUES, SPREAD, are_few, metric_bounds
@@ -76,6 +86,7 @@ def answer_columns(labels: Sequence[Column]) -> list[Column]:
         *labels,
         metric_column("success", "share", 2, meaning="share of queries, reports, places or users"),
         Column("no report", _control_cell, meaning="success of the best guess without any report, and what it is from"),
+        _plain("by hour", "control_by_hour", "success of the same guess by the hour of the day"),
         _plain("random", "random", "success of a random guess"),
         metric_column("excess", "excess", 2, meaning="(success - no report) / (1 - no report)", signed=True),
         _plain("no LPPM", "without_protection", "success with the true places"),
@@ -97,6 +108,7 @@ def is_coarse(row: Row) -> bool:
 _TEXTS: dict[str, Callable[[Row], str]] = {
     LOCATED: lambda _: "located",
     POSTERIOR: lambda _: "posterior at truth",
+    POSTERIOR_WITHIN: lambda _: "posterior within",
     REPORTS: lambda _: "reports located",
     HOME: lambda row: f"home by day {row['day']:.0f}",
     PLACES: lambda row: f"top {row['places']:.0f} places",
