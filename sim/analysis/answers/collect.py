@@ -1,12 +1,13 @@
 """Collection of the answers from an event log, in two passes over its parts.
 
 The first pass collects where users go, for the control attacks. The second one computes the success of all attacks for
-each user, block by block, and merges it into moments over users, counts of events and sizes of anonymity sets. No rows
-of users are kept, except the reports of a sample of users, whose weeks are linked.
+each user, block by block, and merges it into moments over users, counts of events and numbers of places. No rows of
+users are kept, except the reports of a sample of users, whose weeks are linked.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +22,7 @@ from sim.analysis.answers.of_user import HABITS, OTHERS, KnownDay, Truth, UsersO
 from sim.analysis.answers.questions import POSTERIOR, POSTERIOR_WITHIN, REPORTS, Questions, key, paired, recorded_radii
 from sim.analysis.answers.simulated_users import SIMULATED, ReportedCells, SimulatedUser, simulated_users
 from sim.analysis.answers.survival import EventCounts
-from sim.analysis.answers.unicity import Key, top_key
+from sim.analysis.answers.unicity import key_number, top_key
 from sim.analysis.answers.weeks import Group, Weeks
 from sim.analysis.event_log import SERIES, log_parts, require_parts
 from sim.analysis.moments import Moments, RatioMoments, add_moments
@@ -66,8 +67,8 @@ class Collected:
     """Days from which on homes are known; a user counts once, whatever the number of replications."""
     last_days: dict[Series, Counter[int]] = field(default_factory=dict)
     """Number of simulated users by their last day."""
-    keys: dict[tuple[Group, int], Counter[Key]] = field(default_factory=dict)
-    """Sizes of anonymity sets by group and number of places."""
+    keys: dict[tuple[Group, int], array[int]] = field(default_factory=dict)
+    """Number of each user's key by group and number of places: 8 bytes per user, all that grows with their number."""
     weeks: Weeks = field(default_factory=Weeks)
     without_nights: int = 0
     """Number of simulated users without a query at night, by sweep point."""
@@ -166,7 +167,7 @@ class _Block:
         collected = self._collected
         for count in collected.questions.counts:
             if (own := top_key(cells, count)) is not None:
-                collected.keys.setdefault((group, count), Counter())[own] += 1
+                collected.keys.setdefault((group, count), array("Q")).append(key_number(own))
         if collected.timed:
             collected.weeks.add(group, user, self._positions[group.point][cells], times_s)
 

@@ -65,10 +65,9 @@ def paired(questions: Questions, *, posterior: bool) -> list[tuple[str, float | 
     Each has a radius and a number of places. `posterior`: whether the posterior was recorded.
     """
     own: list[tuple[str, float | None, int | None]] = [(LOCATED, radius, None) for radius in questions.radii_km]
-    own += [(PLACES, radius, count) for radius in questions.radii_km for count in questions.counts]
     if posterior:
         own += [(POSTERIOR, None, None), *((POSTERIOR_WITHIN, radius, None) for radius in recorded_radii(questions))]
-    return own
+    return own + [(PLACES, radius, count) for radius in questions.radii_km for count in questions.counts]
 
 
 def recorded_radii(questions: Questions) -> list[float]:

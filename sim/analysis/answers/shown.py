@@ -91,7 +91,7 @@ def answer_columns(labels: Sequence[Column]) -> list[Column]:
         metric_column("excess", "excess", 2, meaning="(success - no report) / (1 - no report)", signed=True),
         _plain("no LPPM", "without_protection", "success with the true places"),
         Column("days, median", _days_cell, meaning="days until the home of half of the users is known"),
-        Column("users", lambda row: Cell(f"{row['users']:.0f}", sort_key=row["users"])),
+        Column("users", lambda row: Cell(f"{row['users']:,.0f}", sort_key=row["users"])),
     ]
 
 

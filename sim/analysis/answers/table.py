@@ -8,6 +8,7 @@ homes, unicity and linkage the propagation of errors of Giomi et al. (2023).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -208,7 +209,7 @@ def _by_lppm(collected: Collected) -> dict[tuple[int, str], list[Group]]:
 
 def _unicity(collected: Collected, groups: list[Group], count: int) -> tuple[float, float]:
     """Return the share of singled out users with enough places and their number, means over replications."""
-    sizes = [singled_out(own) for group in groups if (own := collected.keys.get((group, count)))]
+    sizes = [singled_out(Counter(own)) for group in groups if (own := collected.keys.get((group, count)))]
     if not sizes:
         return np.nan, 0.0
     return float(np.mean([alone / users for alone, users in sizes])), float(np.mean([users for _, users in sizes]))

@@ -21,8 +21,10 @@ from sim.analysis.answers.located import coverage
 from sim.analysis.answers.of_run import Answers, control_kinds
 from sim.analysis.answers.questions import Questions
 from sim.analysis.answers.shown import shown_answers
+from sim.analysis.answers.unicity import top_key
 from sim.analysis.result import Result
 from sim.analysis.statistics import NONE, OWN_VALUES
+from sim.analysis.trajectories import shown_at
 from sim.errors import InvalidValue
 from sim.interfaces import FloatArray
 from sim.plots import home_exposure_figure, located_figure
@@ -343,7 +345,15 @@ def test_dropped_and_dummy_reports(tmp_path: Path) -> None:
     assert value(answers, question="located", **labels) == pytest.approx(of_users.mean())
     collected = collect(result.run, Questions.of([0.1], [3]))
     sizes = next(own for (group, _), own in collected.keys.items() if group.lppm == "dummies")
-    assert all(len(key) == 3 for key in sizes)
+    cells = result.output_space("dummies")
+    dummies = log[(log["lppm"] == "dummies") & log["output"].notna() & (log["replication"] == 0)]
+    reported = {
+        user: [cell for output in own["output"].astype(int) for cell in shown_at(cells, output)]
+        for user, own in dummies.groupby("user")
+    }
+    expected = Counter(top_key(own, 3) for own in reported.values())
+    del expected[None]
+    assert sorted(Counter(sizes).values()) == sorted(expected.values())
 
 
 @pytest.mark.parametrize("radius", [0.3, 0.5, 1.1, 7.0])
