@@ -167,8 +167,8 @@ def answers_caption(shown: pd.DataFrame) -> str:
     return (
         "Success of each attack: share of queries located, of users whose home is known, of most visited places found, "
         "of users singled out by their most reported places and of second weeks linked to the first. No report: best "
-        "guess from where other users go or, if the attack knows them, from the habits of the user; by hour: the same guess "
-        "by the hour of the day. Excess risk = "
+        "guess from where other users go or, if the attack knows them, from the habits of the user; by hour: the same "
+        "guess by the hour of the day. Excess risk = "
         f"(success - no report) / (1 - no report), empty if the guess always succeeds; {_spread_note(shown, spreads)}"
         + (f"; ! {COARSE}" if coarse else "")
     )
