@@ -81,7 +81,8 @@ def beside_columns(shown: pd.DataFrame, digits: int = 3) -> list[Column]:
 def beside_note(shown: pd.DataFrame) -> str:
     """Return a clause on the metrics beside the adversary error that were not recorded; empty if all were."""
     hints = {
-        SMOOTHED_ERROR_KM: "error after smoothing (needs an attack with hindsight, such as smoothing)",
+        SMOOTHED_ERROR_KM: "error after smoothing (needs an attack with hindsight, such as smoothing; for a mechanism "
+        "with a secret one with ignores_memory)",
         ENTROPY_BITS: "entropy (needs record.posterior)",
     }
     missing = [hint for name, hint in hints.items() if name not in shown or shown[name].isna().all()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pandas as pd
@@ -231,22 +231,27 @@ _TREATMENTS = {
 }
 
 
-def memories(scenario: Scenario) -> list[str]:
-    """Return how attacks treat the secrets of mechanisms with hidden state, and what does not apply to these."""
+def memories(scenario: Scenario, secrets: Mapping[str, str]) -> list[str]:
+    """Return how attacks treat the secrets of mechanisms with hidden state, and what does not apply to these.
+
+    `secrets` has the custom mechanisms with a secret, with the approximation of adversaries who track it.
+    """
     lppms: dict[str, list[str]] = {}
     for lppm in scenario.lppms:
-        for line in _on_memory(lppm, scenario) if lppm.has_memory else ():
+        if not lppm.has_memory and lppm.name not in secrets:
+            continue
+        for line in _on_memory(lppm, scenario, secrets.get(lppm.name, lppm.design.approximation)):
             lppms.setdefault(line, []).append(lppm.name)
     return [f"Outputs of {listing(names, 'and')} depend on a secret: {line}." for line, names in lppms.items()]
 
 
-def _on_memory(lppm: LPPMSpec, scenario: Scenario) -> Iterator[str]:
+def _on_memory(lppm: LPPMSpec, scenario: Scenario, approximation: str) -> Iterator[str]:
     """Yield how attacks treat the secret of one mechanism."""
     for treatment, line in _TREATMENTS.items():
         if names := [attack.name for attack in scenario.attacks if attack.memory == treatment]:
             yield line.format(attacks=_all_of(names))
     tracking = [attack.name for attack in scenario.attacks if attack.memory in ("tracked", "approximated")]
-    if tracking and (approximation := lppm.design.approximation):
+    if tracking and approximation:
         yield f"each of {listing(tracking, 'and')} {approximation}"
     yield "expected metrics and epsilon do not apply, since reports are not independent given the cells"
     if not lppm.belief.memoryless:

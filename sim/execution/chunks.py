@@ -88,10 +88,10 @@ def _run(
     The simulation continues from `state`, if it has begun.
     """
     scenario = chunk.point.scenario
-    applicable = scenario.attacks_on(spec)
+    mechanisms = Mechanisms(spec, population)
+    applicable = scenario.attacks_on(spec, has_secret=mechanisms.has_memory)
     known = {attack.name: known_statistics(attack, population) for attack in applicable}
     in_force = {attack.name: statistics_in_force(attack, population) for attack in applicable}
-    mechanisms = Mechanisms(spec, population)
     if state is None:
         attacks = {
             attack.name: attack.build(

@@ -7,20 +7,19 @@ import json
 import platform
 from typing import Any
 
-from sim.errors import input_errors
 from sim.execution.inputs import run_digest
 from sim.execution.population_cache import PopulationCache
+from sim.execution.secrets import built, found_secret
 from sim.execution.study import Study
 from sim.inference import kernels
 from sim.interfaces import DesignCapabilities, LPPMCapabilities
 from sim.lppm import outputs
-from sim.mobility.statistics import statistics
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.plausibility import remarks
 from sim.scenario.sweep import Point
 from sim.storage.event_schema import SCHEMA_VERSION
 from sim.storage.manifest import RunIdentity, RunManifest
-from sim.world import Grid, World
+from sim.world import Grid
 
 _PACKAGES = ("simpy", "numpy", "scipy", "networkx", "pandas", "matplotlib", "pydantic", "pyarrow")
 
@@ -39,7 +38,7 @@ def identity_of(study: Study) -> RunIdentity:
 def describe_run(study: Study) -> RunManifest:
     """Return the manifest of a run, with everything that is needed to repeat it and to read its event log."""
     scenario = study.scenario
-    worlds, spaces = _worlds(study.points, study.populations)
+    worlds, spaces, secrets = _worlds(study.points, study.populations)
     content = {
         "schema_version": SCHEMA_VERSION,
         "scenario": json.loads(scenario.canonical()),
@@ -58,19 +57,22 @@ def describe_run(study: Study) -> RunManifest:
         "parts": [],
         "repetitions": [],
         **({"calibrations": study.calibrations} if study.calibrations else {}),
+        **({"secrets": secrets} if secrets else {}),
     }
     return RunManifest.of(content, scenario=scenario)
 
 
-def _worlds(swept: list[Point], populations: PopulationCache) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return each distinct world with its points, and the output space of each LPPM.
+def _worlds(
+    swept: list[Point], populations: PopulationCache
+) -> tuple[list[dict[str, Any]], dict[str, Any], dict[str, str]]:
+    """Return each distinct world with its points, the output space of each LPPM, and the secrets of custom ones.
 
     Estimates are cells of the world's grid; so are outputs, unless the design has another output space.
     """
     points_of: dict[str, list[Point]] = {}
     for point in swept:
         points_of.setdefault(point.scenario.canonical(only=frozenset({"seed", "world"})), []).append(point)
-    worlds, spaces = [], dict[str, dict[int, Any]]()
+    worlds, spaces, secrets = [], dict[str, dict[int, Any]](), dict[str, str]()
     for own_points in points_of.values():
         setting = populations.setting(own_points[0])
         world = setting.world
@@ -82,24 +84,21 @@ def _worlds(swept: list[Point], populations: PopulationCache) -> tuple[list[dict
                 "traces": setting.readings(),
             }
         )
-        space_of_design: dict[str, Any] = {}
+        of_design: dict[str, tuple[Any, str | None]] = {}
         for point in own_points:
             for lppm in point.scenario.lppms:
                 design = (lppm.design if lppm.lppm is None else lppm.lppm).model_dump_json()
-                if design not in space_of_design:
-                    space_of_design[design] = _output_space(lppm, world)
-                spaces.setdefault(lppm.name, {})[point.index] = space_of_design[design]
-    return worlds, {lppm: outputs.described(by_point) for lppm, by_point in spaces.items()}
+                if design not in of_design:
+                    component = built(lppm, world)
+                    of_design[design] = _output_space(component, lppm), found_secret(component, lppm)
+                spaces.setdefault(lppm.name, {})[point.index], secret = of_design[design]
+                if secret is not None:
+                    secrets[lppm.name] = secret
+    return worlds, {lppm: outputs.described(by_point) for lppm, by_point in spaces.items()}, secrets
 
 
-def _output_space(lppm: LPPMSpec, world: World) -> Any:
-    """Return the output space of an LPPM, as `sim.lppm.outputs.read` reads it."""
-    if lppm.lppm is not None:
-        with input_errors(f"lppms.{lppm.name}.lppm"):
-            complete = lppm.lppm.build(world, statistics([], n_cells=world.n_cells))
-        own_space = LPPMCapabilities.space.of(complete)
-        return "cells" if own_space is None else own_space.describe()
-    with input_errors(f"lppms.{lppm.name}.design"):
-        design = lppm.design.build(world)
-    space = DesignCapabilities.space.of(design)
+def _output_space(component: Any, lppm: LPPMSpec) -> Any:
+    """Return the output space of a built LPPM, as `sim.lppm.outputs.read` reads it."""
+    capability = DesignCapabilities.space if lppm.lppm is None else LPPMCapabilities.space
+    space = capability.of(component)
     return "cells" if space is None else space.describe()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
 
 from sim.errors import input_errors
 from sim.execution.notes import Notes, rows_without_data
-from sim.interfaces import LPPM, BeliefCapabilities, DesignCapabilities, LPPMCapabilities, OutputSpace
+from sim.execution.secrets import hidden_state
+from sim.interfaces import LPPM, BeliefCapabilities, LPPMCapabilities, OutputSpace
 from sim.lppm.mechanism import Mechanism
 from sim.lppm.outputs import Cells, output_space
 from sim.scenario.lppms import LPPMSpec
@@ -29,8 +29,7 @@ class Mechanisms:
         space = output_space(design, n_cells) if probe is None else LPPMCapabilities.space.of(probe) or Cells(n_cells)
         self.space: OutputSpace = space
         """Output space of the design or the complete mechanism."""
-        hidden_state = DesignCapabilities.hidden_state if probe is None else LPPMCapabilities.hidden_state
-        self.has_memory = hidden_state.of(cast(Any, design if probe is None else probe)) is not None
+        self.has_memory = hidden_state(design if probe is None else probe, spec) is not None
         """Whether outputs depend on a secret."""
         self._shared: dict[int, Mechanism] = {}
 

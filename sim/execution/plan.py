@@ -63,6 +63,11 @@ class Task:
         """Index of the point and name of the LPPM, as in the event log."""
         return self.point.index, self.lppm
 
+    @property
+    def spec(self) -> LPPMSpec:
+        """The LPPM."""
+        return next(spec for spec in self.point.scenario.lppms if spec.name == self.lppm)
+
 
 Times = Mapping[tuple[int, str], int]
 """Number of replications of each task, by its key."""

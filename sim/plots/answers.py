@@ -116,7 +116,8 @@ def located_figure(
     bars = "bars: 95 % confidence intervals over users" if many else f"no intervals for fewer than {FEWEST_USERS} users"
     resolution = float(drawn["resolution_km"].max())
     coarse = max((radius for radius in radii if not is_resolved(radius, resolution)), default=None)
-    note = f"{bars}; {_CONTROLS}{'' if coarse is None else _coarse(coarse, resolution)}"
+    by_hour = ", dash-dotted: by hour of the day" if drawn["control_by_hour"].notna().any() else ""
+    note = f"{bars}; {_CONTROLS}{by_hour}{'' if coarse is None else _coarse(coarse, resolution)}"
     with rc_context(STYLE if width is None else STYLE | style.lines_for(width)):
         figure = style.with_legend(
             full, -(-len(attacks) // columns) * (high + 0.55), own, note, lines=False, title=title
@@ -143,7 +144,7 @@ def _located_panel(panel: Axes, rows: pd.DataFrame, names: Mapping[str, Look], r
         ends = own[["share_low", "share_high"]].clip(0, 1).where(own["users"] >= FEWEST_USERS).to_numpy(float)
         panel.vlines(at, ends[:, 0], ends[:, 1], color=look.colour, linewidth=1.2)
         panel.plot(at, share, linestyle="", marker=look.marker, color=look.colour)
-    for name, line in (("control", "--"), ("random", ":")):
+    for name, line in (("control", "--"), ("control_by_hour", "-."), ("random", ":")):
         for place, radius in enumerate(radii):
             for level in rows.loc[rows["radius_km"] == radius, name].dropna().round(4).unique():
                 half = _MOST_SIDE + 0.1

@@ -155,7 +155,7 @@ def run(study: Study) -> Markup:
             *sentences.repetitions(manifest),
             *sentences.detected_changes(manifest),
             *sentences.hidden_channels(manifest.scenario),
-            *sentences.memories(manifest.scenario),
+            *sentences.memories(manifest.scenario, manifest.secrets),
             *_failures(manifest),
         ]
         parts.append(bulleted(notes, "notes"))

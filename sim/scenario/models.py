@@ -199,15 +199,18 @@ class Scenario(Spec):
         name = self.training_set(attack.training)
         return name is not None and self.training[name].by_user
 
-    def attacks_on(self, lppm: LPPMSpec) -> list[AttackParameters]:
+    def attacks_on(self, lppm: LPPMSpec, *, has_secret: bool = False) -> list[AttackParameters]:
         """Return the attacks that apply to an LPPM.
 
         These are all, but for the full type those that need no channel, and with a secret those that can treat it.
+        Shipped designs declare a secret; `has_secret` is true for custom components that have one once they are built
+        (`sim.execution.secrets`).
         """
+        secret = lppm.has_memory or has_secret
         return [
             attack
             for attack in self.attacks
-            if not (lppm.full and attack.needs_channel) and not (lppm.has_memory and attack.memory == "unsupported")
+            if not (lppm.full and attack.needs_channel) and not (secret and attack.memory == "unsupported")
         ]
 
     @property

@@ -31,7 +31,8 @@ class RecordSpec(Spec):
     """Query numbers, from 1, at which to store the profiles learned by the mechanisms and the metrics computed with
     them; for a sample of users if the population times the number of cells is large."""
     posterior: bool = False
-    """Record for each query the entropy of the adversary's posterior and its probability of the true cell; fast."""
+    """Record for each query the entropy of the adversary's posterior and its probability of the true cell, and of the
+    cells within 100 m, 500 m, 564 m and 2 km of it; fast."""
     epsilon: Literal["none", "euclidean", "quality", "privacy"] = "none"
     """Record for each query the exact epsilon of the channel, per km of this distance; slow if channels change."""
 

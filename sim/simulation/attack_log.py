@@ -13,6 +13,7 @@ from sim.events import Guess
 from sim.inference.bayes import entropy
 from sim.interfaces import Channel, FloatArray, IntArray
 from sim.lppm.estimates import expected_distance_km
+from sim.simulation.posterior_mass import RADII_KM, PosteriorMass
 from sim.simulation.user_log import UserLog, missing_cells, missing_values
 from sim.world import World
 
@@ -36,6 +37,7 @@ class AttackLog:
         self._answers = {user: _Answers(log) for user, log in users.items()}
         self._n_cells = world.n_cells
         self._privacy = world.privacy_distance
+        self._mass = PosteriorMass(world.locations)
         self.revisions: list[Revision] = []
 
     @property
@@ -59,6 +61,17 @@ class AttackLog:
         return _values(answers.at_truth for answers in self._answers.values())
 
     @property
+    def posterior_within(self) -> FloatArray | None:
+        """The posterior masses within some radii of the true cells of all queries, shape (n_queries, n_radii).
+
+        User by user; NaN if missing, None if no guess had a posterior.
+        """
+        recorded = [answers.within for answers in self._answers.values()]
+        if all(masses is None for masses in recorded):
+            return None
+        return np.concatenate([answers.masses() for answers in self._answers.values()])
+
+    @property
     def identity(self) -> list[str | None]:
         """The user name that the attack attributes to each query, user by user; None if missing."""
         return [identity for answers in self._answers.values() for identity in answers.identity]
@@ -70,7 +83,9 @@ class AttackLog:
         answers.estimate[index - 1] = estimate
         if posterior is not None:
             answers.entropy_bits[index - 1] = entropy(posterior)
-            answers.at_truth[index - 1] = posterior[answers.user.cells[index - 1]]
+            cell = answers.user.cells[index - 1]
+            answers.at_truth[index - 1] = posterior[cell]
+            answers.masses()[index - 1] = self._mass.around(posterior, cell)
         if identity is not None:
             answers.identity[index - 1] = identity
         if revised:
@@ -139,6 +154,7 @@ class _Answers:
         "identity",
         "output",
         "user",
+        "within",
     )
 
     def __init__(self, user: UserLog) -> None:
@@ -146,10 +162,18 @@ class _Answers:
         self.user, self.output, self.expected = user, user.output, user.expected
         self.estimate, self.expected_error_km = missing_cells(queries), missing_values(queries)
         self.entropy_bits, self.at_truth = missing_values(queries), missing_values(queries)
+        self.within: FloatArray | None = None
+        """Posterior masses within `RADII_KM`, shape (n_queries, n_radii); None before the first posterior."""
         self.identity: list[str | None] = [None] * queries
         self.channel: Channel | None = None
         self.by_output: IntArray | None = None
         self.errors_km: dict[int, float] = {}
+
+    def masses(self) -> FloatArray:
+        """Return the posterior masses to write to, NaN at first."""
+        if self.within is None:
+            self.within = np.full((len(self.output), len(RADII_KM)), np.nan)
+        return self.within
 
 
 def _cells(arrays: Iterable[array[int]]) -> IntArray:

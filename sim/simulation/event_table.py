@@ -117,10 +117,22 @@ def _attack_columns(simulation: Simulation, cells: IntArray, index: IntArray) ->
         schema.POSTERIOR_ENTROPY_BITS: np.column_stack([attack.posterior_entropy_bits for attack in attacks]),
         schema.POSTERIOR_AT_TRUTH: np.column_stack([attack.posterior_at_truth for attack in attacks]),
     }
+    columns |= _mass_columns(attacks, estimate.shape)
     identities = [attack.identity for attack in attacks]
     if any(identity is not None for of_attack in identities for identity in of_attack):
         columns[schema.IDENTITY] = np.array(identities, dtype=object).T
     return columns
+
+
+def _mass_columns(attacks: Sequence[AttackLog], shape: tuple[int, ...]) -> dict[str, NDArray[Any]]:
+    """Return the columns of posterior masses within radii, each of shape (n_queries, n_attacks); empty without any."""
+    masses = [attack.posterior_within for attack in attacks]
+    if all(own is None for own in masses):
+        return {}
+    names = schema.POSTERIOR_WITHIN_KM.values()
+    missing = np.full((shape[0], len(names)), np.nan)
+    stacked = np.stack([missing if own is None else own for own in masses], axis=1)
+    return {name: stacked[..., place] for place, name in enumerate(names)}
 
 
 def _rows(columns: QueryColumns, simulation: Simulation, labels: _Constants) -> pa.Table:
@@ -155,6 +167,7 @@ _NULL_IF_NAN = (
     schema.EXPECTED_ADVERSARY_ERROR_KM,
     schema.POSTERIOR_ENTROPY_BITS,
     schema.POSTERIOR_AT_TRUTH,
+    *schema.POSTERIOR_WITHIN_KM.values(),
 )
 
 

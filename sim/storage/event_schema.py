@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Version of the event log and the manifest; increased when a column is added."""
-READABLE_VERSIONS = (3, SCHEMA_VERSION)
+READABLE_VERSIONS = (3, 4, SCHEMA_VERSION)
 """Versions that can be read. Columns that a version lacks are null."""
 
 EVENT = "event"
@@ -37,6 +37,13 @@ POSTERIOR_AT_TRUTH = "posterior_at_truth"
 EPSILON_PER_KM = "epsilon_per_km"
 IDENTITY = "identity"
 PRIOR_ERROR_KM = "prior_error_km"
+POSTERIOR_WITHIN_KM = {
+    0.1: "posterior_within_100m",
+    0.5: "posterior_within_500m",
+    0.564: "posterior_within_564m",
+    2.0: "posterior_within_2km",
+}
+"""Columns of the posterior probability that the true cell is within a radius in km."""
 
 QUERY_EVENT = "query"
 """Value of `event`: one query and the answer of one attack."""
@@ -89,6 +96,10 @@ COLUMNS = (
         "P0: mean error over the user's test of the attack's best guess without any report. Null in revised estimates.",
         "km",
         since=4,
+    ),
+    *(
+        Column(name, pa.float64(), f"Posterior probability of the cells within {km:g} km of the true cell.", since=5)
+        for km, name in POSTERIOR_WITHIN_KM.items()
     ),
 )
 

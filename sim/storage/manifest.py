@@ -206,6 +206,9 @@ class RunManifest(_Entry):
     exceeded_budgets: list[ExceededBudget] = []
     calibrations: list[Calibration] = []
     """Strengths that replace realised budgets."""
+    secrets: dict[str, str] = {}
+    """Custom LPPMs whose outputs depend on a secret, with the approximation that adversaries make who track it; empty
+    if exact."""
 
     _content: dict[str, Any] = PrivateAttr(default_factory=dict)
     _place: str = PrivateAttr(default="")

@@ -9,6 +9,9 @@ from sim.events import Guess, Query
 from sim.inference.bayes import read_only
 from sim.lppm.channels.exponential import exponential
 from sim.lppm.channels.hiding import identity
+from sim.mobility.traces import Trace
+from sim.simulation.recorder import SimulationLog
+from sim.storage.event_schema import POSTERIOR_WITHIN_KM
 from tests.simulation.small_world import (
     PSEUDONYMS,
     WORLD,
@@ -87,7 +90,19 @@ def test_posterior_metrics_are_recorded_if_a_guess_has_a_posterior() -> None:
     table = log.table(point=0, lppm="mine", replication=0)
     assert table["posterior_entropy_bits"].to_pylist() == [1.5, None]
     assert table["posterior_at_truth"].to_pylist() == [0.25, None]
+    # The cells are 1 km wide: cell 1 is between 0 and 2, and all cells are within 2 km of it.
+    within = [table[name].to_pylist() for name in POSTERIOR_WITHIN_KM.values()]
+    assert within == [[0.25, None], [0.25, None], [0.25, None], [1.0, None]]
     assert table["identity"].to_pylist() == [None, None]
+
+
+def test_posterior_masses_of_attacks_without_a_posterior_are_missing() -> None:
+    log = SimulationLog(world=WORLD, traces=[Trace("ann", np.arange(1), np.ones(1, int))], attacks=["a", "b"])
+    send(log, 1, 1, identity(N))
+    log.attack("a").guess(Guess("ann", 1, 0, None, np.array([0.5, 0.25, 0.25, 0, 0, 0])))
+    log.attack("b").guess(Guess("ann", 1, 0))
+    table = log.table(point=0, lppm="mine", replication=0)
+    assert table["posterior_within_2km"].to_pylist() == [1.0, None]
 
 
 def test_guesses_under_pseudonyms_are_logged_under_names() -> None:

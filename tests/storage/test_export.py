@@ -15,7 +15,7 @@ import pytest
 
 from sim.storage import export as module
 from sim.storage.errors import RequestError, RunError
-from sim.storage.event_schema import EVENTS, MEASURES
+from sim.storage.event_schema import EVENTS, MEASURES, POSTERIOR_WITHIN_KM
 from sim.storage.export import Format, export
 from sim.storage.run_directory import RunDirectory
 from tests.support import a_manifest, raises_code
@@ -47,6 +47,7 @@ def rows(point: int) -> list[dict[str, Any]]:
             "epsilon_per_km": None if i == 3 else 1.0,
             "identity": None if i == 2 else user,
             "prior_error_km": 0.75,
+            **dict.fromkeys(POSTERIOR_WITHIN_KM.values(), 0.5),
         }
         for i, user in enumerate(HOSTILE)
     ]

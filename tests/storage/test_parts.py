@@ -140,17 +140,20 @@ def test_a_part_with_the_name_of_another_is_refused(tmp_path: Path) -> None:
     assert [part for part, _ in run.check_parts(thorough=False)] == ["b"]
 
 
-def test_a_part_of_the_previous_schema_version_is_read_with_null_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    earlier = pa.schema([EVENTS.field(name) for name in columns_of(3)])
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_part_of_an_earlier_schema_version_is_read_with_null_columns(
+    monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    earlier = pa.schema([EVENTS.field(name) for name in columns_of(version)])
     with monkeypatch.context() as patch:
         patch.setattr(parts, "EVENTS", earlier)
         content = parts.encode(events(5).select(earlier.names), **ABOUT, notes=NOTES)
     with parts.opened(io.BytesIO(content), place="p.parquet", remedy="Run again.") as part:
         part.verify()
         assert part.read().equals(events(5))
-        one = part.read(["prior_error_km", "user"])
-    assert one.column_names == ["prior_error_km", "user"]
-    assert one["prior_error_km"].null_count == 5
+        one = part.read(["posterior_within_2km", "user"])
+    assert one.column_names == ["posterior_within_2km", "user"]
+    assert one["posterior_within_2km"].null_count == 5
     reasons = []
     for changed in flips(content):
         try:

@@ -211,7 +211,7 @@ def test_open_refuses_other_folders_and_damaged_manifests(home: str, run: RunDir
     run.file("manifest.json").write_bytes(b'{"schema_version": 99}')
     with raises_code(RequestError, "other-schema-version") as error:
         RunDirectory.open(run.place)
-    assert "must be 3 or 4, got 99" in str(error.value)
+    assert "must be 3 or 4 or 5, got 99" in str(error.value)
     run.file("manifest.json").write_bytes(b"{torn")
     with raises_code(RunError, "damaged-manifest") as error:
         RunDirectory.open(run.place)

@@ -1,12 +1,13 @@
 """Collection of the answers from an event log, in two passes over its parts.
 
 The first pass collects where users go, for the control attacks. The second one computes the success of all attacks for
-each user, block by block, and merges it into moments over users, counts of events and sizes of anonymity sets. No rows
-of users are kept, except the reports of a sample of users, whose weeks are linked.
+each user, block by block, and merges it into moments over users, counts of events and numbers of places. No rows of
+users are kept, except the reports of a sample of users, whose weeks are linked.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,12 +17,12 @@ import pandas as pd
 
 from sim.analysis.answers.control_attacks import ControlAttacks, Folds
 from sim.analysis.answers.home_exposure import Rule, true_home
-from sim.analysis.answers.of_user import HABITS, OTHERS, RANDOM, KnownDay, Truth, UsersOfWorld
+from sim.analysis.answers.of_user import HABITS, OTHERS, KnownDay, Truth, UsersOfWorld
 from sim.analysis.answers.places import positions_km
-from sim.analysis.answers.questions import POSTERIOR, REPORTS, Questions, key, paired_keys
+from sim.analysis.answers.questions import POSTERIOR, POSTERIOR_WITHIN, REPORTS, Questions, key, paired, recorded_radii
 from sim.analysis.answers.simulated_users import SIMULATED, ReportedCells, SimulatedUser, simulated_users
 from sim.analysis.answers.survival import EventCounts
-from sim.analysis.answers.unicity import Key, top_key
+from sim.analysis.answers.unicity import key_number, top_key
 from sim.analysis.answers.weeks import Group, Weeks
 from sim.analysis.event_log import SERIES, log_parts, require_parts
 from sim.analysis.moments import Moments, RatioMoments, add_moments
@@ -29,12 +30,13 @@ from sim.analysis.replication_effect import ReplicationMoments, batches_of, devi
 from sim.analysis.trajectories import output_space
 from sim.analysis.user_blocks import rows_per_user, user_blocks
 from sim.interfaces import FloatArray, IntArray
+from sim.storage.event_schema import POSTERIOR_WITHIN_KM
 from sim.storage.run_directory import RunDirectory
 from sim.storage.summary_rows import require_cells
 from sim.world.locations import Locations
 
 ATTACK = "attack"
-"""Prefix of the columns with the success of an attack; `OTHERS`, `HABITS` and `RANDOM` are those of control attacks."""
+"""Prefix of the columns with the success of an attack; `CONTROLS` are those of control attacks."""
 TRUE_PLACES = ""
 """Stands for the name of an LPPM: the true places, as without protection."""
 
@@ -50,21 +52,23 @@ class Collected:
     timed: bool
     """Whether times are times, and not the numbers of queries."""
     n_users: int
+    posterior: bool = False
+    """Whether the posterior was recorded."""
     moments: Moments | None = None
     """Moments over users of the success of attacks and control attacks, by point, LPPM and attack."""
     effects: ReplicationMoments | None = None
     extremes: pd.DataFrame | None = None
     """Smallest and largest success of a user: columns with the suffixes `_low` and `_high`."""
     excess: dict[tuple[Series, str], RatioMoments] = field(default_factory=dict)
-    """Moments of (attack - control, 1 - control) by series and control attack; a column for each of `paired_keys`."""
+    """Moments of (attack - control, 1 - control) by series and control attack; a column for each of `paired`."""
     reports: dict[Series, RatioMoments] = field(default_factory=dict)
     """Moments of (located reports, reports) of each user; a column for each radius."""
     events: dict[tuple[Series, float, Rule], EventCounts] = field(default_factory=dict)
     """Days from which on homes are known; a user counts once, whatever the number of replications."""
     last_days: dict[Series, Counter[int]] = field(default_factory=dict)
     """Number of simulated users by their last day."""
-    keys: dict[tuple[Group, int], Counter[Key]] = field(default_factory=dict)
-    """Sizes of anonymity sets by group and number of places."""
+    keys: dict[tuple[Group, int], array[int]] = field(default_factory=dict)
+    """Number of each user's key by group and number of places: 8 bytes per user, all that grows with their number."""
     weeks: Weeks = field(default_factory=Weeks)
     without_nights: int = 0
     """Number of simulated users without a query at night, by sweep point."""
@@ -80,8 +84,9 @@ def collect(run: RunDirectory, questions: Questions) -> Collected:
     grids = {point: world.restore_locations() for world in manifest.worlds for point in world.points}
     controls = {point: ControlAttacks(grid) for point, grid in grids.items()}
     folds, timed = _visits(run, controls, questions)
-    collected = Collected(questions, grids, timed, len(folds))
-    users = {point: UsersOfWorld(own, questions, timed=timed) for point, own in controls.items()}
+    posterior = manifest.scenario.record.posterior
+    collected = Collected(questions, grids, timed, len(folds), posterior)
+    users = {point: UsersOfWorld(own, questions, timed=timed, posterior=posterior) for point, own in controls.items()}
     for block in user_blocks(parts, rows_per_user(manifest.scenario)):
         reader = _Block(run, collected, folds, users)
         for part in log_parts(run, block):
@@ -102,7 +107,8 @@ def _visits(run: RunDirectory, controls: dict[int, ControlAttacks], questions: Q
         for own in simulated_users(part, first_attack=True):
             folds.add([own.user])
             home = true_home(np.column_stack([own.cells, own.cells]), own.times_s, questions.night)
-            controls[own.point].add(folds[own.user], own.cells, int(home.place[0]))
+            hours = questions.night.hour_of(own.times_s)
+            controls[own.point].add(folds[own.user], own.cells, hours, int(home.place[0]))
             timed = timed or bool((own.times_s != np.arange(len(own.times_s))).any())
     return folds, timed
 
@@ -130,9 +136,13 @@ class _Block:
             return
         success, known = self._users[own.point].attacked(truth, own.estimates, own.reported)
         columns = {f"{ATTACK}:{name}": value for name, value in success.items()}
-        for kind in (OTHERS, HABITS, RANDOM):
-            columns |= {f"{kind}:{name}": value for name, value in truth.controls[kind].items()}
-        columns[f"{ATTACK}:{key(POSTERIOR)}"] = float(own.posterior_at_truth.mean())
+        for kind, control in truth.controls.items():
+            columns |= {f"{kind}:{name}": value for name, value in control.items()}
+        if self._collected.posterior:
+            for radius in recorded_radii(self._collected.questions):
+                mass = own.posterior[POSTERIOR_WITHIN_KM[radius]]
+                columns[f"{ATTACK}:{key(POSTERIOR_WITHIN, radius)}"] = float(mass.mean())
+            columns[f"{ATTACK}:{key(POSTERIOR)}"] = float(own.posterior["posterior_at_truth"].mean())
         labels = dict(zip(SIMULATED, (*own.series, own.user, own.replication), strict=True))
         self._rows.append(labels | columns)
         self._days += [(own.series, own.user, day) for day in known]
@@ -157,7 +167,7 @@ class _Block:
         collected = self._collected
         for count in collected.questions.counts:
             if (own := top_key(cells, count)) is not None:
-                collected.keys.setdefault((group, count), Counter())[own] += 1
+                collected.keys.setdefault((group, count), array("Q")).append(key_number(own))
         if collected.timed:
             collected.weeks.add(group, user, self._positions[group.point][cells], times_s)
 
@@ -179,7 +189,7 @@ class _Block:
 
     def _add_ratios(self, series: Series, users: pd.DataFrame) -> None:
         questions = self._collected.questions
-        keys, radii = paired_keys(questions), questions.radii_km
+        keys, radii = [key(*own) for own in paired(questions, posterior=self._collected.posterior)], questions.radii_km
         attack = _columns(users, ATTACK, keys)
         for kind in (OTHERS, HABITS):
             control = _columns(users, kind, keys)

@@ -13,8 +13,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from sim.analysis.answers.by_hour import HourlyVisits
 from sim.analysis.answers.located import distances_km, within
-from sim.analysis.answers.places import best_cells, positions_km
+from sim.analysis.answers.places import best_cells, covered_visits, positions_km
 from sim.analysis.answers.radii import scales_within
 from sim.interfaces import FloatArray, IntArray
 from sim.world.locations import Locations
@@ -47,19 +48,45 @@ class ControlAttacks:
 
     def __init__(self, grid: Locations) -> None:
         self.grid = grid
+        self._hourly = HourlyVisits(FOLDS, grid.n_cells)
+        self._masses: dict[tuple[int, float], FloatArray] = {}
         self._visits = np.zeros((FOLDS, grid.n_cells))
         self._homes = np.zeros((FOLDS, grid.n_cells))
         self._guesses: dict[tuple[str, int, float, int], list[int]] = {}
         self._scales: dict[tuple[str, float], float] = {}
 
-    def add(self, fold: int, cells: IntArray, home: int) -> None:
-        """Add the visited cells of a user, who has weight 1, and the cell of their home."""
+    def add(self, fold: int, cells: IntArray, hours: IntArray, home: int) -> None:
+        """Add the visited cells of a user, who has weight 1, the hours of the visits, and the cell of their home."""
+        self._hourly.add(fold, hours, cells)
         self._visits[fold] += np.bincount(cells, minlength=self.grid.n_cells) / len(cells)
         self._homes[fold, home] += 1
 
     def place(self, fold: int, radius_km: float) -> int | None:
         """Return the cell that covers most visits of the other folds; None without other users."""
         return self._at_best_scale("visits", self._visits, fold, radius_km)
+
+    def place_at(self, fold: int, radius_km: float, hour: int) -> int | None:
+        """Return the cell that covers most visits of the other folds in an hour of the day, at the scale of `place`.
+
+        In an hour that nobody else has visits in, and without other users, it is that of `place`.
+        """
+        place = self.place(fold, radius_km)
+        key = (f"hour {hour}", fold, self._scales["visits", radius_km], 1)
+        if key not in self._guesses:
+            self._guesses[key] = best_cells(self._hourly.of_others(fold, hour), self.grid, key[2])
+        return next(iter(self._guesses[key]), place)
+
+    def mass(self, fold: int, radius_km: float) -> FloatArray | None:
+        """Return the share of the visits of the other folds within the radius of each cell; None without other users.
+
+        It is the prior probability of an adversary who knows where the other users go.
+        """
+        if (fold, radius_km) not in self._masses:
+            others = np.delete(self._visits, fold, axis=0).sum(axis=0)
+            if not others.any():
+                return None
+            self._masses[fold, radius_km] = covered_visits(others, self.grid, radius_km) / others.sum()
+        return self._masses[fold, radius_km]
 
     def places(self, fold: int, radius_km: float, count: int) -> list[int]:
         """Return the cells that together cover most visits of the other folds; empty without other users."""

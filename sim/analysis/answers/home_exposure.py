@@ -86,6 +86,17 @@ class Night:
         """
         return np.asarray(self._since(times_s) // DAY_S)
 
+    def hour_of(self, times_s: IntArray) -> IntArray:
+        """Return the hour of the local day of each time, from 0 to 23."""
+        return self._local(times_s) % DAY_S // HOUR_S
+
+    def date_of(self, times_s: IntArray) -> IntArray:
+        """Return the number of the local day of each time; a day starts at midnight."""
+        return self._local(times_s) // DAY_S
+
+    def _local(self, times_s: IntArray) -> IntArray:
+        return np.asarray(times_s) + round(self.utc_offset_h * HOUR_S)
+
     def _since(self, times_s: IntArray) -> IntArray:
         return np.asarray(times_s) + round((self.utc_offset_h - self.from_h) * HOUR_S)
 

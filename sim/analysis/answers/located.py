@@ -64,6 +64,15 @@ def best_guess(places: FloatArray, weights: FloatArray, guesses: FloatArray, rad
     return int(coverage(places, weights, guesses, radius_km).argmax())
 
 
+def prior_mass(places: FloatArray, weights: FloatArray, radius_km: float) -> float:
+    """Return the mean probability, over visits, of the places within the radius under the frequencies of the visits.
+
+    >>> prior_mass(np.array([[0.0, 0.0], [5.0, 0.0]]), np.array([3.0, 1.0]), 1.0)
+    0.625
+    """
+    return float(weights @ coverage(places, weights, places, radius_km)) / float(weights.sum()) ** 2
+
+
 def random_success(places: FloatArray, guesses: FloatArray, radius_km: float) -> FloatArray:
     """Return the probability that a guess drawn uniformly from `guesses` is within the radius of each place."""
     return coverage(guesses, np.ones(len(guesses)), places, radius_km) / len(guesses)

@@ -9,8 +9,10 @@ from sim.analysis.answers.home_exposure import Night
 from sim.analysis.answers.radii import RADII_KM
 from sim.analysis.answers.reidentified_places import COUNTS
 from sim.errors import InvalidValue
+from sim.storage.event_schema import POSTERIOR_WITHIN_KM
 
 LOCATED, POSTERIOR, REPORTS, HOME = "located", "posterior", "reports", "home"
+POSTERIOR_WITHIN = "posterior_within"
 PLACES, SINGLED_OUT, LINKED = "places", "singled_out", "linked"
 NIGHT = Night()
 MOST_RADII = 20
@@ -57,7 +59,17 @@ def key(question: str, radius_km: float | None = None, count: int | None = None)
     return f"{question}@{'' if radius_km is None else radius_km}@{'' if count is None else count}"
 
 
-def paired_keys(questions: Questions) -> list[str]:
-    """Return the keys of the questions whose success is a share of each user, paired with that of control attacks."""
-    located = [key(LOCATED, radius) for radius in questions.radii_km]
-    return located + [key(PLACES, radius, count) for radius in questions.radii_km for count in questions.counts]
+def paired(questions: Questions, *, posterior: bool) -> list[tuple[str, float | None, int | None]]:
+    """Return the questions whose success is a share of each user, paired with that of control attacks.
+
+    Each has a radius and a number of places. `posterior`: whether the posterior was recorded.
+    """
+    own: list[tuple[str, float | None, int | None]] = [(LOCATED, radius, None) for radius in questions.radii_km]
+    if posterior:
+        own += [(POSTERIOR, None, None), *((POSTERIOR_WITHIN, radius, None) for radius in recorded_radii(questions))]
+    return own + [(PLACES, radius, count) for radius in questions.radii_km for count in questions.counts]
+
+
+def recorded_radii(questions: Questions) -> list[float]:
+    """Return the radii for which the log has the posterior mass."""
+    return [radius for radius in questions.radii_km if radius in POSTERIOR_WITHIN_KM]

@@ -37,7 +37,7 @@ def top_places(places: FloatArray, weights: FloatArray, count: int, merge_km: fl
     places, weights = _distinct(places, weights)
     if merge_km <= 0 or len(places) < 2:
         return places[np.argsort(-weights, kind="stable")[:count]]
-    near = _neighbours(places, merge_km)
+    near = neighbours(places, merge_km)
     left = weights.astype(float)
     covered = near @ left
     chosen: list[int] = []
@@ -50,7 +50,7 @@ def top_places(places: FloatArray, weights: FloatArray, count: int, merge_km: fl
     return places[chosen]
 
 
-def _neighbours(places: FloatArray, reach_km: float) -> Any:
+def neighbours(places: FloatArray, reach_km: float) -> Any:
     """Return a symmetric matrix that is true for places at most this far apart, sparse if there are many."""
     if len(places) <= _DENSE_PLACES:
         return within(distances_km(places[:, None], places[None]), reach_km)

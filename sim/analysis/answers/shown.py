@@ -11,7 +11,17 @@ import pandas as pd
 
 from sim.analysis.answers.of_user import HABITS, OTHERS
 from sim.analysis.answers.places import is_resolved
-from sim.analysis.answers.questions import HOME, LINKED, LOCATED, PLACES, POSTERIOR, REPORTS, SINGLED_OUT, Questions
+from sim.analysis.answers.questions import (
+    HOME,
+    LINKED,
+    LOCATED,
+    PLACES,
+    POSTERIOR,
+    POSTERIOR_WITHIN,
+    REPORTS,
+    SINGLED_OUT,
+    Questions,
+)
 from sim.analysis.answers.radii import RADII_KM, radius_text
 from sim.analysis.answers.table import DELTA, STUDENT
 from sim.analysis.statistics import INTERVAL, NONE, OWN_VALUES, SPREAD, are_few, metric_bounds
@@ -76,11 +86,12 @@ def answer_columns(labels: Sequence[Column]) -> list[Column]:
         *labels,
         metric_column("success", "share", 2, meaning="share of queries, reports, places or users"),
         Column("no report", _control_cell, meaning="success of the best guess without any report, and what it is from"),
+        _plain("by hour", "control_by_hour", "success of the same guess by the hour of the day"),
         _plain("random", "random", "success of a random guess"),
         metric_column("excess", "excess", 2, meaning="(success - no report) / (1 - no report)", signed=True),
         _plain("no LPPM", "without_protection", "success with the true places"),
         Column("days, median", _days_cell, meaning="days until the home of half of the users is known"),
-        Column("users", lambda row: Cell(f"{row['users']:.0f}", sort_key=row["users"])),
+        Column("users", lambda row: Cell(f"{row['users']:,.0f}", sort_key=row["users"])),
     ]
 
 
@@ -97,6 +108,7 @@ def is_coarse(row: Row) -> bool:
 _TEXTS: dict[str, Callable[[Row], str]] = {
     LOCATED: lambda _: "located",
     POSTERIOR: lambda _: "posterior at truth",
+    POSTERIOR_WITHIN: lambda _: "posterior within",
     REPORTS: lambda _: "reports located",
     HOME: lambda row: f"home by day {row['day']:.0f}",
     PLACES: lambda row: f"top {row['places']:.0f} places",
@@ -155,7 +167,8 @@ def answers_caption(shown: pd.DataFrame) -> str:
     return (
         "Success of each attack: share of queries located, of users whose home is known, of most visited places found, "
         "of users singled out by their most reported places and of second weeks linked to the first. No report: best "
-        "guess from where other users go or, if the attack knows them, from the habits of the user. Excess risk = "
+        "guess from where other users go or, if the attack knows them, from the habits of the user; by hour: the same "
+        "guess by the hour of the day. Excess risk = "
         f"(success - no report) / (1 - no report), empty if the guess always succeeds; {_spread_note(shown, spreads)}"
         + (f"; ! {COARSE}" if coarse else "")
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from sim.analysis.event_log import LogPart
 from sim.analysis.trajectories import shown_at
 from sim.interfaces import FloatArray, IntArray, OutputSpace
+from sim.storage.event_schema import POSTERIOR_WITHIN_KM
 
 SIMULATED = ["point", "lppm", "attack", "user", "replication"]
-_COLUMNS = [*SIMULATED, "index", "time_s", "cell", "output", "estimate", "posterior_at_truth"]
+_POSTERIOR = ["posterior_at_truth", *POSTERIOR_WITHIN_KM.values()]
+_COLUMNS = [*SIMULATED, "index", "time_s", "cell", "output", "estimate", *_POSTERIOR]
 _NONE = -1
 
 
@@ -33,8 +35,8 @@ class SimulatedUser(NamedTuple):
     outputs: IntArray
     """Reported outputs; -1 for queries without a report."""
     estimates: IntArray
-    posterior_at_truth: FloatArray
-    """NaN if not recorded."""
+    posterior: Mapping[str, FloatArray]
+    """Posterior probability of the true cell, and of the cells within radii, by column; NaN if not recorded."""
 
     @property
     def series(self) -> tuple[int, str, str]:
@@ -63,7 +65,7 @@ def simulated_users(part: LogPart, *, first_attack: bool = False) -> Iterator[Si
         times, cells, outputs, estimates = (
             rows[name].to_numpy(np.int64) for name in ("time_s", "cell", "output", "estimate")
         )
-        posterior = rows["posterior_at_truth"].to_numpy(float)
+        posterior = {name: rows[name].to_numpy(float) for name in _POSTERIOR}
         labelled: tuple[int, str, str, str, int] = (int(point), lppm, attack, user, int(replication))
         yield SimulatedUser(*labelled, times, cells, outputs, estimates, posterior)
 

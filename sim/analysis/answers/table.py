@@ -8,6 +8,7 @@ homes, unicity and linkage the propagation of errors of Giomi et al. (2023).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,18 +19,15 @@ from sim.analysis.answers.collect import ATTACK, TRUE_PLACES, Collected, Series
 from sim.analysis.answers.excess_risk import UNKNOWN, Rate, excess_risk, wilson
 from sim.analysis.answers.home_exposure import Rule, rules_within
 from sim.analysis.answers.linkage import Linkage
-from sim.analysis.answers.of_user import RANDOM
+from sim.analysis.answers.of_user import BY_HOUR, RANDOM
 from sim.analysis.answers.places import resolution_km
 from sim.analysis.answers.questions import (
     HOME,
     LINKED,
-    LOCATED,
-    PLACES,
-    POSTERIOR,
     REPORTS,
     SINGLED_OUT,
     key,
-    paired_keys,
+    paired,
 )
 from sim.analysis.answers.survival import SurvivalCurve, best_rule, kaplan_meier, ordered
 from sim.analysis.answers.unicity import singled_out
@@ -39,7 +37,7 @@ from sim.interfaces import FloatArray
 
 COLUMNS = [
     *(*SERIES, "question", "radius_km", "places", "share", "share_low", "share_high", "interval", "control_kind"),
-    *("control", "random", "excess", "excess_low", "excess_high", "without_protection", "users"),
+    *("control", "control_by_hour", "random", "excess", "excess_low", "excess_high", "without_protection", "users"),
     *("smallest", "largest", "resolution_km", "day", "median_days", "median_days_low", "median_days_high", "censored"),
     *("rule", "rank", "random_rank"),
 ]
@@ -79,7 +77,7 @@ def _shares(collected: Collected, kinds: ControlKinds) -> Iterator[Row]:
     if moments is None or extremes is None:
         return
     table = moments.intervals(replications=collected.effects).set_index(SERIES)
-    keys = paired_keys(questions)
+    keys = [key(*own) for own in paired(questions, posterior=collected.posterior)]
     for index in table.index:
         series: Series = (int(index[0]), str(index[1]), str(index[2]))
         kind = kinds[series]
@@ -93,19 +91,14 @@ def _shares(collected: Collected, kinds: ControlKinds) -> Iterator[Row]:
             users = int(counts[f"{column}_count"])  # noqa: B023
             return _row(series, question, share, interval=STUDENT, users=users, **around, **values)  # noqa: B023
 
-        for question, radius, count in _paired(collected):
+        for question, radius, count in paired(questions, posterior=collected.posterior):
             name = key(question, radius, count)
+            if not counts[f"{ATTACK}:{name}_count"]:
+                continue
             controls = {"control": own[f"{kind}:{name}"], "random": own[f"{RANDOM}:{name}"], "control_kind": kind}
+            controls["control_by_hour"] = own.get(f"{kind}{BY_HOUR}:{name}", np.nan)
             risk = _rate("excess", Rate(*map(float, excess[name])))
             yield row(name, question, radius_km=radius, places=count, **controls, **risk)
-        if moments.frame[f"{ATTACK}:{key(POSTERIOR)}_count"][index]:
-            yield row(key(POSTERIOR), POSTERIOR)
-
-
-def _paired(collected: Collected) -> Iterator[tuple[str, float, int | None]]:
-    questions = collected.questions
-    yield from ((LOCATED, radius, None) for radius in questions.radii_km)
-    yield from ((PLACES, radius, count) for radius in questions.radii_km for count in questions.counts)
 
 
 def _reports(collected: Collected) -> Iterator[Row]:
@@ -121,7 +114,7 @@ def _homes(collected: Collected, kinds: ControlKinds) -> Iterator[Row]:
         day = _horizon(collected, series, curve)
         alive = curve.at(day)
         known = Rate(1 - alive.value, 1 - alive.high, 1 - alive.low)
-        control, random, users = _home_controls(collected, series, radius, kinds[series])
+        control, by_hour, random, users = _home_controls(collected, series, radius, kinds[series])
         yield _row(
             series,
             HOME,
@@ -130,6 +123,7 @@ def _homes(collected: Collected, kinds: ControlKinds) -> Iterator[Row]:
             interval=SURVIVAL,
             control_kind=kinds[series],
             control=control.value,
+            control_by_hour=by_hour,
             random=random,
             day=day,
             rule=str(rule),
@@ -145,13 +139,15 @@ def _days_until(curve: SurvivalCurve) -> Rate:
     return Rate(value, low, high)
 
 
-def _home_controls(collected: Collected, series: Series, radius: float, kind: str) -> tuple[Rate, float, int]:
+def _home_controls(collected: Collected, series: Series, radius: float, kind: str) -> tuple[Rate, float, float, int]:
+    """Return the success of the guess without any report, by hour and at random, and the number of users."""
     assert collected.moments is not None
     own: Any = collected.moments.frame.loc[[series]].iloc[0]
     name = key(HOME, radius)
     control, users = float(own[f"{kind}:{name}"]), int(own[f"{kind}:{name}_count"])
     known = UNKNOWN if np.isnan(control) else wilson(control * users, users)
-    return known, float(own[f"{RANDOM}:{name}"]), int(own[f"{RANDOM}:{name}_count"])
+    by_hour = float(own.get(f"{kind}{BY_HOUR}:{name}", np.nan))
+    return known, by_hour, float(own[f"{RANDOM}:{name}"]), int(own[f"{RANDOM}:{name}_count"])
 
 
 def _horizon(collected: Collected, series: Series, curve: SurvivalCurve) -> int:
@@ -213,7 +209,7 @@ def _by_lppm(collected: Collected) -> dict[tuple[int, str], list[Group]]:
 
 def _unicity(collected: Collected, groups: list[Group], count: int) -> tuple[float, float]:
     """Return the share of singled out users with enough places and their number, means over replications."""
-    sizes = [singled_out(own) for group in groups if (own := collected.keys.get((group, count)))]
+    sizes = [singled_out(Counter(own)) for group in groups if (own := collected.keys.get((group, count)))]
     if not sizes:
         return np.nan, 0.0
     return float(np.mean([alone / users for alone, users in sizes])), float(np.mean([users for _, users in sizes]))
@@ -237,7 +233,7 @@ def home_table(collected: Collected, kinds: ControlKinds) -> pd.DataFrame:
     frames = []
     last_day = max((day for days in collected.last_days.values() for day in days), default=0)
     for series, radius, rule, curve in _curves(collected):
-        control, random, users = _home_controls(collected, series, radius, kinds[series])
+        control, _, random, users = _home_controls(collected, series, radius, kinds[series])
         start = curve.at(0)
         own = pd.DataFrame(
             {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,16 @@ def top_key(places: ArrayLike, count: int) -> Key | None:
     if len(distinct) < count:
         return None
     return frozenset(distinct[np.lexsort((first, -counts))[:count]].tolist())
+
+
+def key_number(key: Key) -> int:
+    """Return a number of 64 bits for a key; among millions of different keys, hardly ever two have the same one.
+
+    >>> key_number(frozenset([4, 9])) == key_number(frozenset([9, 4])) != key_number(frozenset([4, 8]))
+    True
+    """
+    content = np.array(sorted(key), dtype="<i8").tobytes()
+    return int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
 
 
 def anonymity_sets(keys: Sequence[Hashable]) -> FloatArray:

@@ -44,7 +44,7 @@ def print_cost(scenario: Scenario, cost: Cost, *, workers: int = 1) -> None:
         *(("note", f"not measured: {part}") for part in cost.unmeasured),
         *(("note", note) for note in sentences.left_out(cost.readings)),
         *(("note", note) for note in sentences.hidden_channels(scenario)),
-        *(("note", note) for note in sentences.memories(scenario)),
+        *(("note", note) for note in sentences.memories(scenario, cost.secrets)),
     ):
         console.print(f"{name:>10}  {escape(''.join(texts))}", highlight=False)
 

@@ -51,7 +51,7 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
         *sentences.repetitions(manifest),
         *sentences.detected_changes(manifest),
         *sentences.hidden_channels(manifest.scenario),
-        *sentences.memories(manifest.scenario),
+        *sentences.memories(manifest.scenario, manifest.secrets),
     ):
         console.print(escape(line), highlight=False)
     warnings = [

@@ -6,25 +6,25 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from sim.attack.bayesian import BayesianParameters
 from sim.execution.blocks import ChunkSize
 from sim.execution.chunk_size import chunk_size, undivided_note
 from sim.execution.cost.bounded import Collected, collect
 from sim.execution.cost.footprint import peak_bytes
 from sim.execution.cost.overhead import PART_S, START_S, Times, start_and_end
-from sim.execution.cost.probe import PROBED_USERS, Prepared, Rate, Report, count_without_living, measurements
+from sim.execution.cost.probe import PROBED_USERS, Prepared, Rate, Report, Secret, count_without_living, measurements
+from sim.execution.cost.rows import event_rows
 from sim.execution.plan import Task, tasks
+from sim.execution.secrets import is_declared
 from sim.inference import kernels
 from sim.mobility.recorded.replay import ReplayParameters
 from sim.scenario.feasibility import require_feasible
-from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import RepeatUntil, Scenario
 from sim.scenario.sweep import Point, points
 
@@ -73,6 +73,8 @@ class Cost:
     """LPPMs whose metrics are exact with one replication, at least at one point."""
     undivided: tuple[str, ...] = ()
     """Notes on large populations that are not divided into blocks of users."""
+    secrets: dict[str, str] = field(default_factory=dict)
+    """Custom LPPMs whose outputs depend on a secret, with the approximation that adversaries make who track it."""
 
 
 def estimate(
@@ -95,17 +97,18 @@ def estimate(
     settings = {task.point.setting: task.point for task in work}
     if measure:
         kernels.compiled()  # the time of loading them must not count as time of a query
-    probes = _middle_points(work) if measure else {}
+    lppms = _middle_points(task for task in work if measure or not is_declared(task.spec))
     left_s = max(limit_s - (time.monotonic() - began_s), 0.2 * limit_s)
     job = partial(
         measurements,
         _spread(list(settings.values()), MOST_SETTINGS),
-        probes,
+        lppms,
+        measure=measure,
         measure_s=0.9 * left_s,
         prepare_s=0.4 * left_s,
     )
     collected: Collected[Report] = collect(job, limit_s=left_s)
-    return _cost(work, settings, collected, probes, limit_s, started_s)
+    return _cost(work, settings, collected, lppms if measure else {}, limit_s, started_s)
 
 
 def installed_bytes() -> int | None:
@@ -116,7 +119,7 @@ def installed_bytes() -> int | None:
         return None
 
 
-def _middle_points(work: Sequence[Task]) -> dict[str, Point]:
+def _middle_points(work: Iterable[Task]) -> dict[str, Point]:
     """Return, for each LPPM, the middle one of the points at which it is simulated."""
     own: dict[str, list[Point]] = {}
     for task in work:
@@ -168,8 +171,11 @@ def _cost(
     """Combine counts and measurements."""
     prepared = {report.setting: report for report in collected.reports if isinstance(report, Prepared)}
     rates = {report.lppm: report for report in collected.reports if isinstance(report, Rate)}
+    custom = {report.lppm: report.approximation for report in collected.reports if isinstance(report, Secret)}
+    secrets = {lppm: approximation for lppm, approximation in custom.items() if approximation is not None}
+    unknown = {task.lppm for task in work if not is_declared(task.spec)} - custom.keys()
     people_of = _people_of(settings, prepared)
-    rows = _rows_by_task(work, people_of)
+    rows = _rows_by_task(work, people_of, secrets)
     here = _bytes_here()
     peak = max((_peak(task, people_of[task.point.setting], rows) for task in _some(work)), default=0.0)
     least_peak = max(peak_bytes(task.point.scenario, users=1, queries=1, past=0, rows=1) for task in _some(work))
@@ -184,11 +190,12 @@ def _cost(
         peak_bytes=round(here + peak),
         least_bytes=round(here + least_peak),
         approximate=not all(own.exact for own in people_of.values()),
-        unmeasured=tuple(_unmeasured(collected, settings, rates, probes, limit_s)),
+        unmeasured=tuple(_unmeasured(collected, settings, rates, probes, unknown, limit_s)),
         incomplete=not probes.keys() <= rates.keys(),
         readings=next(iter(prepared.values())).readings if prepared else {},
         exact=tuple(dict.fromkeys(task.lppm for task in work if task.is_exact)),
         undivided=_undivided(settings, people_of),
+        secrets=secrets,
     )
 
     def count(times: dict[tuple[int, str], int]) -> Cost:
@@ -252,30 +259,21 @@ def rows_of_file(path: Path) -> int:
     return round(path.stat().st_size * packed * max(lines, 1) / max(len(head), 1))
 
 
-def _rows_by_task(work: Sequence[Task], people_of: dict[str, _People]) -> dict[tuple[int, str], float]:
+def _rows_by_task(
+    work: Sequence[Task], people_of: dict[str, _People], secrets: Collection[str]
+) -> dict[tuple[int, str], float]:
     """Return the number of rows in the event log of one simulation of each task."""
     rows: dict[tuple[int, str], float] = {}
-    known: dict[tuple[str, int, int, bool], float] = {}
+    known: dict[tuple[str, int, int, bool, bool], float] = {}
     for task in work:
-        scenario, own = task.point.scenario, people_of[task.point.setting]
-        lppm = next(lppm for lppm in scenario.lppms if lppm.name == task.lppm)
-        alike = (task.point.setting, id(scenario.attacks), id(scenario.record), lppm.full)
+        scenario, own, lppm = task.point.scenario, people_of[task.point.setting], task.spec
+        has_secret = lppm.has_memory or lppm.name in secrets
+        alike = (task.point.setting, id(scenario.attacks), id(scenario.record), lppm.full, has_secret)
         if alike not in known:
-            known[alike] = own.scaled(_rows(scenario, lppm, own.lengths))
+            attacks = scenario.attacks_on(lppm, has_secret=has_secret)
+            known[alike] = own.scaled(event_rows(scenario, attacks, own.lengths))
         rows[task.key] = known[alike]
     return rows
-
-
-def _rows(scenario: Scenario, lppm: LPPMSpec, lengths: Iterable[int]) -> int:
-    """Return the number of rows in the event log of one simulation, given the number of queries of each user."""
-    attacks = scenario.attacks_on(lppm)
-    past = [
-        attack.hindsight
-        for attack in attacks
-        if isinstance(attack, BayesianParameters) and attack.hindsight is not None
-    ]
-    about_the_past = sum(hindsight.guesses(queries) for hindsight in past for queries in lengths)
-    return sum(map(scenario.record.rows, lengths)) * max(len(attacks), 1) + about_the_past
 
 
 def _bytes_per_row(task: Task) -> int:
@@ -384,6 +382,7 @@ def _unmeasured(
     settings: dict[str, Point],
     rates: dict[str, Rate],
     probes: dict[str, Point],
+    unknown: Collection[str],
     limit_s: float,
 ) -> list[str]:
     """Return descriptions of missing measurements, with reasons."""
@@ -395,6 +394,7 @@ def _unmeasured(
     prepared = [report for report in collected.reports if isinstance(report, Prepared)]
     unchecked = [report.unchecked for report in prepared if report.unchecked is not None]
     missing = [f"{what}: not checked on all users" for what in dict.fromkeys(unchecked)]
+    missing += [f"whether the outputs of {lppm} depend on a secret ({why})" for lppm in sorted(unknown)]
     if not prepared:
         return [*missing, f"world, users and training data ({why})"]
     if (skipped := len(settings) - len(prepared)) > 0:

@@ -27,6 +27,7 @@ from sim.execution.cost.reduction import (
 )
 from sim.execution.plan import Chunk
 from sim.execution.population_cache import PopulationCache
+from sim.execution.secrets import built, found_secret, is_declared
 from sim.mobility.synthetic.city import DEFAULT_USERS
 from sim.mobility.traces import LONGEST
 from sim.scenario.lppms import LPPMSpec
@@ -102,7 +103,16 @@ class Rate:
         return self.user_s + next_s * further + self.growth_s * growing * (further - growing / 2)
 
 
-Report = Prepared | Rate
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """Whether the outputs of a custom LPPM depend on a secret."""
+
+    lppm: str
+    approximation: str | None
+    """Approximation that adversaries make who track the secret, empty if exact; None without a secret."""
+
+
+Report = Prepared | Rate | Secret
 
 
 def count_without_living(scenario: Scenario) -> tuple[int, int] | None:
@@ -114,26 +124,31 @@ def count_without_living(scenario: Scenario) -> tuple[int, int] | None:
 
 
 def measurements(
-    settings: Sequence[Point], probes: Mapping[str, Point], *, measure_s: float, prepare_s: float
+    settings: Sequence[Point], lppms: Mapping[str, Point], *, measure: bool, measure_s: float, prepare_s: float
 ) -> Iterator[Report]:
-    """Yield the measurements of each setting, and then of each LPPM at its point.
+    """Yield the measurements of each setting, the secrets of custom LPPMs and, if `measure`, the rates of all LPPMs.
 
-    Settings are skipped after `prepare_s` seconds. The LPPMs share the rest of `measure_s` seconds: each is stopped,
-    between two queries, when it has used an equal share of what the ones before it left. Fast mechanisms come first,
-    because they need less than their share. Optimal designs come last, because their linear programs cannot be
-    interrupted.
+    `lppms` has the point of each LPPM. Settings are skipped after `prepare_s` seconds. The LPPMs share the rest of
+    `measure_s` seconds: each is stopped, between two queries, when it has used an equal share of what the ones before
+    it left. Fast ones come first: they need less than their share. Optimal designs come last, because their linear
+    programs cannot be interrupted.
     """
     began_s = time.monotonic()
     made: dict[str, Setting] = {}
-    for point in [*probes.values(), *settings]:
+    for point in [*lppms.values(), *settings]:
         if point.setting in made or (made and time.monotonic() - began_s > prepare_s):
             continue
         with input_errors("scenario"):
             made[point.setting], report = _prepare(point)
         yield report
-    known = [(lppm, point) for lppm, point in probes.items() if point.setting in made]
+    known = [(lppm, point) for lppm, point in lppms.items() if point.setting in made]
     for lppm, point in known:
-        _check_design(_spec_of(lppm, point.scenario), made[point.setting])
+        spec = _spec_of(lppm, point.scenario)
+        component = built(spec, made[point.setting].world)
+        if not is_declared(spec):
+            yield Secret(lppm, found_secret(component, spec))
+    if not measure:
+        return
     stop_s = began_s + measure_s
     known.sort(key=lambda probe: _order(_spec_of(probe[0], probe[1].scenario)))
     for place, (lppm, point) in enumerate(known):
@@ -153,13 +168,6 @@ def _spec_of(lppm: str, scenario: Scenario) -> LPPMSpec:
 
 def _is_optimal(spec: LPPMSpec) -> bool:
     return spec.design.kind.startswith("optimal_")
-
-
-def _check_design(spec: LPPMSpec, setting: Setting) -> None:
-    if spec.lppm is not None:
-        return
-    with input_errors(f"lppms.{spec.name}.design"):
-        spec.design.build(setting.world)
 
 
 def _prepare(point: Point) -> tuple[Setting, Prepared]:

@@ -21,13 +21,16 @@ from sim.analysis.answers.of_run import Answers, control_kinds
 from sim.analysis.answers.places import best_cells, cells_within, covered_visits, positions_km
 from sim.analysis.answers.questions import Questions
 from sim.analysis.answers.shown import shown_answers
+from sim.analysis.answers.unicity import top_key
 from sim.analysis.result import Result
 from sim.analysis.statistics import NONE, OWN_VALUES
+from sim.analysis.trajectories import shown_at
 from sim.errors import InvalidValue
 from sim.interfaces import FloatArray
 from sim.plots import home_exposure_figure, located_figure
 from sim.scenario.models import Scenario
 from sim.storage.errors import NotApplicable
+from sim.storage.event_schema import POSTERIOR_WITHIN_KM
 from sim.world import Grid
 from tests.analysis.blocks import cut
 from tests.support import raises_code
@@ -48,6 +51,9 @@ SCENARIO: dict[str, Any] = {
     "attacks": ["sporadic", "sporadic-trained", "face-value"],
     "record": {"posterior": True, "expected": False, "snapshots": []},
 }
+
+
+GRID = Grid.rectangle(rows=10, cols=10, width_km=5.0, height_km=5.0)
 
 
 def run(folder: Path, **changes: Any) -> Result:
@@ -100,6 +106,69 @@ def test_posterior_as_recorded(answers: Answers, queries: pd.DataFrame) -> None:
     expected = own.groupby(["user", "replication"])["posterior_at_truth"].mean().mean()
     measured = value(answers, question="posterior", lppm="SP-Exp", attack="sporadic")
     assert measured == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("radius", "column"), POSTERIOR_WITHIN_KM.items())
+def test_posterior_within_a_radius_next_to_the_prior(
+    answers: Answers, queries: pd.DataFrame, radius: float, column: str
+) -> None:
+    """The prior is the share of a user's visits, or of all other users' visits, within the radius of each visit."""
+    apart = np.hypot(GRID.x_km[:, None] - GRID.x_km, GRID.y_km[:, None] - GRID.y_km) <= radius + 1e-6
+    log = queries[queries["lppm"] == "SP-Exp"]
+    for attack, by_others in (("sporadic", False), ("sporadic-trained", True)):
+        own = log[log["attack"] == attack]
+        labels: dict[str, Any] = {"question": "posterior_within", "lppm": "SP-Exp", "attack": attack}
+        labels["radius_km"] = radius
+        by_user = own.groupby(["user", "replication"])
+        assert value(answers, **labels) == pytest.approx(by_user[column].mean().mean())
+        fold = {user: place % FOLDS for place, user in enumerate(own["user"].unique())}
+        visits = {user: np.bincount(cells["cell"], minlength=100) / len(cells) for user, cells in by_user}
+        priors = []
+        for (user, replication), cells in by_user:
+            others = sum(share for (name, _), share in visits.items() if fold[name] != fold[user])
+            profile = np.asarray(others) / np.sum(others) if by_others else visits[user, replication]
+            priors.append(float((apart @ profile)[cells["cell"]].mean()))
+        assert value(answers, "control", **labels) == pytest.approx(np.mean(priors))
+    face_value = answers.table[(answers.table["attack"] == "face-value")]
+    assert not set(face_value["question"]) & {"posterior", "posterior_within"}
+
+
+@pytest.mark.parametrize("radius", [0.5, 2.0])
+def test_guesses_by_hour_as_counted_in_the_log(answers: Answers, queries: pd.DataFrame, radius: float) -> None:
+    """From the same hour of the user's other days; of the other users, no other cell covers more visits by hour."""
+    apart = np.hypot(GRID.x_km[:, None] - GRID.x_km, GRID.y_km[:, None] - GRID.y_km)
+    near = (apart <= radius + 1e-6).astype(float)
+    own = queries[(queries["lppm"] == "SP-Exp") & (queries["attack"] == "sporadic")]
+    own = own.assign(hour=own["time_s"] % 86_400 // 3_600, day=own["time_s"] // 86_400)
+    shares = []
+    for _, user in own.groupby(["user", "replication"]):
+        visited = np.unique(user["cell"])
+        hits = []
+        for row in user.to_dict("records"):
+            seen = user[(user["hour"] == row["hour"]) & (user["day"] != row["day"])]["cell"]
+            seen = user["cell"] if seen.empty else seen
+            guess = visited[(near[np.ix_(visited, seen)]).sum(axis=1).argmax()]
+            hits.append(near[guess, row["cell"]])
+        shares.append(np.mean(hits))
+    labels: dict[str, Any] = {"question": "located", "lppm": "SP-Exp", "radius_km": radius}
+    assert value(answers, "control_by_hour", attack="sporadic", **labels) == pytest.approx(np.mean(shares))
+    home = labels | {"question": "home"}
+    assert value(answers, "control_by_hour", attack="sporadic", **home) >= value(
+        answers, "control", attack="sporadic", **home
+    )
+
+
+def test_others_are_guessed_by_the_hour() -> None:
+    """Everybody is in cell 1 at 8 h, in cell 4 at 20 h and mostly in cell 2; one user in cell 5 at night."""
+    grid = Grid.rectangle(rows=1, cols=6, width_km=6.0, height_km=1.0)
+    controls = ControlAttacks(grid)
+    for fold in range(3):
+        cells, hours = np.array([1, 2, 2, 2, 4]), np.array([8, 12, 13, 14, 20])
+        controls.add(fold, cells, hours, 4)
+    controls.add(3, np.full(8, 5), np.array([8, 20, *[23] * 6]), 5)
+    assert [controls.place_at(0, 0.1, hour) for hour in (8, 12, 20, 23, 3)] == [1, 2, 4, 5, 2]
+    assert controls.place_at(3, 0.1, 23) == controls.place(3, 0.1) == 2
+    assert ControlAttacks(grid).place_at(0, 0.1, 8) is None
 
 
 def test_without_protection_everything_is_known(answers: Answers) -> None:
@@ -276,7 +345,15 @@ def test_dropped_and_dummy_reports(tmp_path: Path) -> None:
     assert value(answers, question="located", **labels) == pytest.approx(of_users.mean())
     collected = collect(result.run, Questions.of([0.1], [3]))
     sizes = next(own for (group, _), own in collected.keys.items() if group.lppm == "dummies")
-    assert all(len(key) == 3 for key in sizes)
+    cells = result.output_space("dummies")
+    dummies = log[(log["lppm"] == "dummies") & log["output"].notna() & (log["replication"] == 0)]
+    reported = {
+        user: [cell for output in own["output"].astype(int) for cell in shown_at(cells, output)]
+        for user, own in dummies.groupby("user")
+    }
+    expected = Counter(top_key(own, 3) for own in reported.values())
+    del expected[None]
+    assert sorted(Counter(sizes).values()) == sorted(expected.values())
 
 
 @pytest.mark.parametrize("radius", [0.3, 0.5, 1.1, 7.0])
@@ -296,7 +373,7 @@ def test_control_attacks_do_not_use_the_own_visits() -> None:
     folds.add(f"user {i}" for i in range(FOLDS))
     for i in range(FOLDS):
         cells = np.array([5] * 10 if i == 0 else [i % 2])
-        controls.add(folds[f"user {i}"], cells, int(cells[0]))
+        controls.add(folds[f"user {i}"], cells, np.zeros_like(cells), int(cells[0]))
     assert controls.place(0, 0.1) == 1
     assert controls.home(0, 0.1) == 1
     assert controls.places(1, 0.1, 3) == [0, 1, 5]
@@ -341,7 +418,7 @@ def test_control_attacks_find_more_within_a_larger_radius(seed: int) -> None:
     grid = Grid.rectangle(rows=5, cols=5, width_km=5.0, height_km=5.0)
     controls, homes, at = ControlAttacks(grid), rng.integers(0, 25, 2 * FOLDS), positions_km(grid)
     for user, home in enumerate(homes.tolist()):
-        controls.add(user % FOLDS, np.array([home]), home)
+        controls.add(user % FOLDS, np.array([home]), np.array([0]), home)
     shares = []
     for radius in (0.1, 1.0, 1.5, 2.0, 3.0, 5.0):
         guesses = [controls.home(user % FOLDS, radius) or 0 for user in range(len(homes))]

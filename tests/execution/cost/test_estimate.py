@@ -358,7 +358,7 @@ def test_revised_estimates_are_counted(lags: list[int], final: bool, queries: in
 
 def test_the_time_limit_in_a_note_has_one_decimal() -> None:
     for limit_s, shown in ((1.14662, "1.1"), (60.0, "60"), (2.5, "2.5")):
-        (note,) = unmeasured(bounded.Collected(ending="time"), {}, {}, {}, limit_s)
+        (note,) = unmeasured(bounded.Collected(ending="time"), {}, {}, {}, (), limit_s)
         assert note == f"world, users and training data (not within {shown} s)"
 
 

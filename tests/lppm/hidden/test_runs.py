@@ -15,11 +15,13 @@ from sim.attack.optimal import HiddenMemory, OptimalAttack
 from sim.belief.markov_filter import MarkovFilter
 from sim.errors import UserError
 from sim.events import Report
+from sim.execution.cost.estimate import estimate
 from sim.interfaces import Attack
 from sim.lppm.channels.exponential import exponential
 from sim.lppm.hidden.memo import Memo
 from sim.lppm.theory import theory
 from sim.scenario.lppms import LPPMSpec
+from sim.scenario.models import Scenario
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 from tests.support import MakeScenario
@@ -85,7 +87,7 @@ def test_scenario_leaves_out_and_reports_what_does_not_apply(make_scenario: Make
     assert "smoothing" not in [attack.name for attack in scenario.attacks_on(offset)]
     assert [attack.name for attack in scenario.attacks_on(ordinary)] == [attack.name for attack in scenario.attacks]
     assert (offset.is_memoryless, memo.is_memoryless, ordinary.is_memoryless) == (False, False, True)
-    lines = "\n".join(memories(scenario))
+    lines = "\n".join(memories(scenario, {}))
     for part in (
         "not computed by smoothing",
         "ignoring",
@@ -94,7 +96,7 @@ def test_scenario_leaves_out_and_reports_what_does_not_apply(make_scenario: Make
         "learns from",
     ):
         assert part in lines
-    assert memories(make_scenario(lppms=["SP-Exp"], attacks=ATTACKS)) == []
+    assert memories(make_scenario(lppms=["SP-Exp"], attacks=ATTACKS), {}) == []
 
 
 @pytest.mark.parametrize("lppm", ["ConstantOffset", "DriftingOffset", MEMOISED], ids=str)
@@ -116,6 +118,64 @@ def test_run_states_the_dropped_probability(make_scenario: MakeScenario, tmp_pat
     assert 0.05 < dropped["Memo"].pop("sporadic") < 1
     assert {*dropped["Memo"].values(), *dropped["SP-Exp"].values()} == {0.0}
     assert any(text.startswith("sporadic against Memo: it tracks part") for text in warnings(manifest))
+
+
+SECRET = """
+from sim.lppm.hidden.clocks import Constant
+from sim.lppm.hidden.laws import disc_offsets
+from sim.lppm.hidden.secret import SecretChannel, SecretDesign, SecretState, displaced
+
+
+class Offset(SecretDesign):
+    def __init__(self, *, world):
+        law = disc_offsets(1.0, levels=2)
+        state = SecretState(displaced(world.grid, law.displacements_km), law=law, clock=Constant())
+        super().__init__(SecretChannel(state))
+        state.approximation = "rounds"
+
+
+class Complete(Offset):
+    def __init__(self, *, world, statistics):
+        super().__init__(world=world)
+
+    def channel(self, time_s):
+        return self(None)
+
+    def observe(self, report):
+        pass
+"""
+
+
+@pytest.fixture
+def own_secret(make_scenario: MakeScenario, tmp_path: Path, monkeypatch: Any) -> Scenario:
+    """A scenario with a custom design and a complete mechanism that have a secret, and one design without."""
+    (tmp_path / "own_secret.py").write_text(SECRET)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("LPPM_SIM_ALLOW_CODE", str(tmp_path))
+    design = {"name": "own", "belief": "fixed_profile", "design": "own_secret:Offset"}
+    complete = {"name": "complete", "lppm": {"kind": "own_secret:Complete"}}
+    return make_scenario(lppms=[design, complete, "SP-Exp"], attacks=ATTACKS, replications=1)
+
+
+@pytest.mark.parametrize("measure", [True, False])
+def test_custom_secret_is_known_before_the_run(own_secret: Scenario, *, measure: bool) -> None:
+    cost = estimate(own_secret, measure=measure, limit_s=60)
+    assert cost.secrets == {"own": "rounds", "complete": "rounds"}
+    lines = memories(own_secret, cost.secrets)
+    (line,) = (line for line in lines if "smoothing" in line)
+    assert line.startswith("Outputs of own and complete")
+    assert any(line.endswith("rounds.") for line in lines)
+
+
+def test_run_leaves_out_attacks_that_cannot_track_a_custom_secret(own_secret: Scenario, tmp_path: Path) -> None:
+    result = sim.run(own_secret, out=tmp_path / "run", allow_code=True)
+    attacks = result.events().groupby("lppm")["attack"].unique().map(set).to_dict()
+    assert attacks["SP-Exp"] - attacks["own"] == {"smoothing"}
+    assert attacks["own"] == attacks["complete"]
+    assert result.manifest.secrets == {"own": "rounds", "complete": "rounds"}
+    assert len(result.events()) == estimate(own_secret, limit_s=60).rows
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "Outputs of own and complete depend on a secret: not computed by smoothing" in page
 
 
 OWN = """
