@@ -61,12 +61,14 @@ def plot(run_directory: str, kind: str | None, **options: Any) -> None:
     from sim.analysis.result import Result
     from sim.plots import write_adaptation, write_figures
     from sim.storage.errors import NotApplicable
+    from sim.storage.ro_crate import refresh_crate
 
     result = Result.open(run_directory)
     paths = write_figures(result)
     if not result.shifts().empty:
         with suppress(NotApplicable):
             paths += write_adaptation(result.run, result.adaptation())
+    refresh_crate(result.run)
     for path in paths:
         click.echo(visible(str(path)))
 

@@ -35,6 +35,7 @@ def summarize(
     from sim.cli.output.equal_loss import print_at_loss
     from sim.cli.output.metrics import print_metrics
     from sim.cli.output.result import print_result
+    from sim.storage.ro_crate import refresh_crate
 
     for option, lppm in (("--against", against), ("--ceiling", ceiling)):
         if lppm is not None and not losses_km:
@@ -43,6 +44,7 @@ def summarize(
     compared = result.at_loss(losses_km, against=against, ceiling=ceiling) if losses_km else None
     result.run.write_csv("summary.csv", result.summary())
     result.run.write_csv("metrics.csv", result.metrics())
+    refresh_crate(result.run)
     print_result(result)
     if compared is not None:
         print_at_loss(compared)
