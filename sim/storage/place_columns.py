@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 from sim.interfaces import FloatArray
@@ -29,7 +31,7 @@ def with_places(table: pa.Table, positions: Positions) -> pa.Table:
     """
     located = positions.locate(table)
     counts = pa.array([None if report is None else len(report.cells) for report in located.reports], pa.int32())
-    columns = [
+    columns: list[Any] = [
         *table.columns,
         *_axes(located.true, positions),
         *_axes(located.reported, positions),
@@ -39,7 +41,7 @@ def with_places(table: pa.Table, positions: Positions) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=place_schema(positions))
 
 
-def _axes(coordinates: FloatArray, positions: Positions) -> list[pa.Array]:
+def _axes(coordinates: FloatArray, positions: Positions) -> list[Any]:
     """Return both columns of coordinates: latitude before longitude, x before y."""
     order = (1, 0) if positions.in_degrees else (0, 1)
     return [pa.array(coordinates[:, axis], pa.float64(), from_pandas=True) for axis in order]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -79,14 +79,15 @@ class Positions:
         n_rows = len(frame)
         true, reported, estimated = (np.full((n_rows, 2), np.nan) for _ in range(3))
         reports: list[Report | None] = [NO_REPORT if online else None for online in is_online(frame)]
-        for (point, lppm), rows in frame.groupby([schema.POINT, schema.LPPM], sort=False).indices.items():
+        groups: Any = frame.groupby([schema.POINT, schema.LPPM], sort=False).indices
+        for (point, lppm), rows in groups.items():
             own = frame.iloc[rows]
             true[rows] = self.of_cells(int(point), _numbers(own[schema.CELL]))
             estimated[rows] = self.of_cells(int(point), _numbers(own[schema.ESTIMATE]))
-            has_output = own[schema.OUTPUT].notna().to_numpy()
+            has_output = own[schema.OUTPUT].notna().to_numpy(dtype=bool)
             codes, outputs = pd.factorize(own[schema.OUTPUT].to_numpy()[has_output])
             known = [self.report(int(point), str(lppm), int(output)) for output in outputs]
-            for row, code in zip(rows[has_output], codes, strict=True):
+            for row, code in zip(rows[has_output].tolist(), codes.tolist(), strict=True):
                 reports[row] = known[code]
                 reported[row] = known[code].place
         self.beyond_poles += sum(

@@ -54,8 +54,8 @@ def test_a_plane_has_km(tmp_path: Path) -> None:
     table = pd.read_parquet(export(run, tmp_path / "x.parquet", "parquet", places=True).path)
     assert "true_lat" not in table
     centres = {0: (0.5, 0.5), 2: (0.5, 1.5)}
-    assert table.loc[1, ["true_x_km", "true_y_km"]].tolist() == list(centres[0])
-    assert table.loc[1, ["estimated_x_km", "estimated_y_km"]].tolist() == list(centres[2])
+    for what, cell in (("true", 0), ("estimated", 2)):
+        assert [table[f"{what}_{end}"].iloc[1] for end in ("x_km", "y_km")] == list(centres[cell])
 
 
 def test_positions_beyond_a_pole_are_empty_and_noted(tmp_path: Path) -> None:
@@ -76,8 +76,8 @@ def test_a_summary_is_refused(tmp_path: Path) -> None:
 def test_distances_between_positions_are_the_errors_of_the_log(tmp_path: Path) -> None:
     """Quality loss and adversary error of the simulator, computed again from the exported positions."""
     region = {"kind": "region", "rows": 4, "cols": 4, "south": 48.0, "north": 48.1, "west": 11.0, "east": 11.2}
-    lppms = ["SP-Exp", {"name": "laplace", "belief": "fixed_profile", "design": {"kind": "planar_laplace"}}]
-    lppms[1]["design"]["epsilon_per_km"] = 1.0  # type: ignore[index]
+    design = {"kind": "planar_laplace", "epsilon_per_km": 1.0}
+    lppms = ["SP-Exp", {"name": "laplace", "belief": "fixed_profile", "design": design}]
     scenario = sim.make_scenario(
         users={"count": 2, "queries": 6, "mobility": "favourites"},
         world={"grid": region, "privacy_distance": "euclidean", "quality_distance": "euclidean"},

@@ -56,30 +56,31 @@ def features(table: pa.Table, positions: Positions) -> Iterator[Features]:
 def _first_of_query(table: pa.Table) -> BoolArray:
     """Return a mask of the first row of each query."""
     keys = table.select([*_QUERY, schema.EVENT, schema.ESTIMATED_INDEX]).to_pandas()
-    return is_online(keys) & ~keys.duplicated([*_QUERY, schema.EVENT]).to_numpy()
+    repeated: BoolArray = keys.duplicated([*_QUERY, schema.EVENT]).to_numpy(dtype=bool)
+    return is_online(keys) & ~repeated
 
 
 def _features_of(table: pa.Table, first: BoolArray, positions: Positions) -> Features:
     located = positions.locate(table)
     new = np.flatnonzero(first)
     estimated = np.flatnonzero(table[schema.ESTIMATE].is_valid().to_numpy())
-    reports = [located.reports[row] for row in new]
+    reports = [located.reports[row] for row in new.tolist()]
     pieces = [
-        _properties(table, new, TRUTH, table[schema.CELL].take(pa.array(new)), None),
+        _properties(table, new, TRUTH, table[schema.CELL].take(new), None),
         _properties(table, new, REPORT, *_report_cells(reports)),
-        _properties(table, estimated, ESTIMATE, table[schema.ESTIMATE].take(pa.array(estimated)), None),
+        _properties(table, estimated, ESTIMATE, table[schema.ESTIMATE].take(estimated), None),
     ]
     places = [*located.true[new][:, None], *_report_places(table, new, located, positions)]
     places += list(located.estimated[estimated][:, None])
     order = np.lexsort(
         (np.repeat(range(3), [len(new), len(new), len(estimated)]), np.concatenate([new, new, estimated]))
     )
-    return Features(pa.concat_tables(pieces).take(pa.array(order)), [_existing(places[place]) for place in order])
+    return Features(pa.concat_tables(pieces).take(order), [_existing(places[place]) for place in order])
 
 
-def _properties(table: pa.Table, rows: IntArray, role: str, cells: pa.Array, counts: pa.Array | None) -> pa.Table:
+def _properties(table: pa.Table, rows: IntArray, role: str, cells: Any, counts: Any) -> pa.Table:
     """Return the properties of the features of one role."""
-    taken = table.take(pa.array(rows))
+    taken = table.take(rows)
     columns: dict[str, Any] = {name: taken[name] for name in (*_SHARED, *_OWN[role])}
     columns |= {"role": pa.array([role] * len(rows), pa.string()), schema.CELL: cells}
     if counts is not None:
@@ -88,7 +89,7 @@ def _properties(table: pa.Table, rows: IntArray, role: str, cells: pa.Array, cou
     return pa.Table.from_arrays(arrays, schema=PROPERTIES)
 
 
-def _report_cells(reports: Sequence[Report | None]) -> tuple[pa.Array, pa.Array]:
+def _report_cells(reports: Sequence[Report | None]) -> tuple[Any, Any]:
     """Return the cell of each report, null if it has no single place, and the number of cells that it names."""
     cells = [None if report is None or report.cell < 0 else report.cell for report in reports]
     counts = [0 if report is None else len(report.cells) for report in reports]
@@ -98,7 +99,7 @@ def _report_cells(reports: Sequence[Report | None]) -> tuple[pa.Array, pa.Array]
 def _report_places(table: pa.Table, rows: IntArray, located: Located, positions: Positions) -> Iterator[FloatArray]:
     """Yield the places of the reports of some rows: all cells of a region or set, otherwise the reported place."""
     points = table[schema.POINT].to_numpy()
-    for row in rows:
+    for row in rows.tolist():
         report = located.reports[row]
         if report is not None and len(report.cells) > 1:
             yield positions.of_cells(int(points[row]), np.array(report.cells))
