@@ -144,3 +144,13 @@ def test_a_finished_run_has_metadata_without_machine_paths(make_scenario: MakeSc
     assert {one["@id"] for one in entities(result.run)["./"]["hasPart"]} | {METADATA} == before.keys()
     sim.run(make_scenario(description=HOSTILE[1]), out=tmp_path / "run", figures=False)
     assert files(tmp_path / "run") == before
+
+
+def test_a_run_under_a_url_has_the_same_metadata(run: RunDirectory, tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    remote = RunDirectory(f"memory://{tmp_path.name}-crate")
+    for name, content in files(run.path).items():
+        if name not in ("notes.txt", METADATA):
+            remote.file(name).write_bytes(content)
+    write_crate(remote)
+    assert remote.file(METADATA).read_bytes() == run.file(METADATA).read_bytes()

@@ -43,17 +43,17 @@ def _points(geometry: dict[str, Any] | None) -> list[tuple[float, float]]:
 def from_kml(path: Path) -> list[Feature]:
     root = ElementTree.parse(path).getroot()
     assert root.tag == f"{KML}kml"
-    found = []
+    shown = []
     for placemark in root.iter(f"{KML}Placemark"):
         # The order of the KML schema.
         assert [child.tag.removeprefix(KML) for child in placemark][:3] == ["name", "styleUrl", "ExtendedData"]
         data = {one.attrib["name"]: one.findtext(f"{KML}value") for one in placemark.iter(f"{KML}Data")}
         texts = [one.text or "" for one in placemark.iter(f"{KML}coordinates")]
         pairs = [tuple(map(float, text.split(","))) for text in texts]
-        found.append((data, [(x, y) for x, y in pairs]))
+        shown.append((data, [(x, y) for x, y in pairs]))
         style = placemark.findtext(f"{KML}styleUrl") or ""
         assert root.find(f".//{KML}Style[@id='{style[1:]}']") is not None
-    return found
+    return shown
 
 
 def from_geoparquet(path: Path) -> list[Feature]:
@@ -81,25 +81,25 @@ READERS = {"geojson": from_geojson, "kml": from_kml, "geoparquet": from_geoparqu
 
 
 @pytest.fixture(params=READERS)
-def found(request: pytest.FixtureRequest, tmp_path: Path) -> list[Feature]:
+def shown(request: pytest.FixtureRequest, tmp_path: Path) -> list[Feature]:
     exported = export(a_run(tmp_path / "run"), tmp_path / "x", request.param)
     read = READERS[request.param](exported.path)
     assert exported.rows == len(read)
     return read
 
 
-def of_role(found: list[Feature], role: str) -> list[Feature]:
-    return [feature for feature in found if feature[0]["role"] == role]
+def of_role(shown: list[Feature], role: str) -> list[Feature]:
+    return [feature for feature in shown if feature[0]["role"] == role]
 
 
-def test_truth_and_report_are_one_feature_per_query(found: list[Feature]) -> None:
-    assert len(of_role(found, "truth")) == len(of_role(found, "report")) == N_TRUTHS
-    assert len(of_role(found, "estimate")) == 2 * (3 * len(SPACES) + 1)
-    assert all("attack" not in properties for properties, _ in of_role(found, "truth"))
+def test_truth_and_report_are_one_feature_per_query(shown: list[Feature]) -> None:
+    assert len(of_role(shown, "truth")) == len(of_role(shown, "report")) == N_TRUTHS
+    assert len(of_role(shown, "estimate")) == 2 * (3 * len(SPACES) + 1)
+    assert all("attack" not in properties for properties, _ in of_role(shown, "truth"))
 
 
-def test_positions(found: list[Feature]) -> None:
-    (truths,) = {tuple(points) for _, points in of_role(found, "truth")}
+def test_positions(shown: list[Feature]) -> None:
+    (truths,) = {tuple(points) for _, points in of_role(shown, "truth")}
     np.testing.assert_allclose(truths, [(178.5, 0.5)], atol=1e-7)
     expected = {
         "cells": [(179.5, 1.5)],
@@ -110,7 +110,7 @@ def test_positions(found: list[Feature]) -> None:
         "places": [(178.0, 2.0)],
     }
     seen = set()
-    for properties, points in of_role(found, "report"):
+    for properties, points in of_role(shown, "report"):
         places = expected[properties["lppm"]]
         np.testing.assert_allclose(np.reshape(points, (-1, 2)), np.reshape(places, (-1, 2)), atol=1e-5)
         several = properties["lppm"] in ("regions", "sets")
@@ -119,12 +119,12 @@ def test_positions(found: list[Feature]) -> None:
     assert seen == set(expected)
 
 
-def test_names_are_literal(found: list[Feature]) -> None:
-    assert {properties["user"] for properties, _ in found} == {HOSTILE[0], HOSTILE[1]}
+def test_names_are_literal(shown: list[Feature]) -> None:
+    assert {properties["user"] for properties, _ in shown} == {HOSTILE[0], HOSTILE[1]}
 
 
-def test_revised_estimates_name_their_query(found: list[Feature]) -> None:
-    revised = [p for p, _ in of_role(found, "estimate") if int(p["estimated_index"]) < int(p["index"])]
+def test_revised_estimates_name_their_query(shown: list[Feature]) -> None:
+    revised = [p for p, _ in of_role(shown, "estimate") if int(p["estimated_index"]) < int(p["index"])]
     assert [int(properties["cell"]) for properties in revised] == [3, 3]
 
 
@@ -168,8 +168,8 @@ def test_control_characters_do_not_break_kml(tmp_path: Path) -> None:
     from tests.storage.places import row
 
     run = a_run(tmp_path / "run", log=[row("cells", user="a\x00\x1b\ufffe]]>b")])
-    found = from_kml(export(run, tmp_path / "x.kml", "kml").path)
-    assert {properties["user"] for properties, _ in found} == {"a���]]>b"}
+    shown = from_kml(export(run, tmp_path / "x.kml", "kml").path)
+    assert {properties["user"] for properties, _ in shown} == {"a���]]>b"}
 
 
 def test_geojson_has_one_feature_per_line(tmp_path: Path) -> None:
