@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +48,7 @@ class RunFile:
                 with source.open("rb") as file:
                     return source.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()
             digest = hashlib.file_digest(source, "sha256").hexdigest()  # type: ignore[arg-type]
-            return source.tell(), digest
+            return source.seek(0, os.SEEK_END), digest
 
     def written_s(self) -> float | None:
         """Return the time of the last write, in seconds since 1970; None if unknown, or if the file does not exist."""
