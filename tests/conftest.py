@@ -32,6 +32,7 @@ def _environment() -> Iterator[None]:
     """Set the folder of the real data for tests and their processes, and disable the user's cache of channels."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(user_cache.VARIABLE, "off")
+        patch.setenv("SOURCE_DATE_EPOCH", "1700000000")  # two runs at midnight have the same metadata
         patch.setenv("LPPM_SIM_WORKERS", "1")  # no processes for small runs; tests that need them set --workers
         if DATA.is_dir():
             patch.setenv(VARIABLE, str(DATA))

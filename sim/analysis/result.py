@@ -16,6 +16,7 @@ from sim.analysis.answers.home_exposure import Night
 from sim.analysis.answers.of_run import Answers, answers
 from sim.analysis.answers.questions import Questions
 from sim.analysis.event_log import SERIES, log_parts
+from sim.analysis.locations import locations
 from sim.analysis.narrative import comparable
 from sim.analysis.passes import FirstPass, SecondPass
 from sim.analysis.replications import variance_ratio
@@ -143,6 +144,18 @@ class Result:
             ``cells(output)`` returns the cells that an output names: one, several or none.
         """
         return output_space(self.run, lppm, point)
+
+    def locations(self, point: int = 0) -> pd.DataFrame:
+        """Return the positions of the cells of the world at a sweep point.
+
+        Returns
+        -------
+        DataFrame
+            A row per ``cell`` with its centre: ``x_km`` and ``y_km``, in km east and north, and ``lat`` and ``lon``,
+            NaN if the world has no latitudes and longitudes. Join it with `events` by ``cell`` or ``estimate``;
+            `lppm-sim export --places` adds the positions of outputs, too.
+        """
+        return locations(self.manifest, point)
 
     def points(self) -> pd.DataFrame:
         """Return the sweep points: a row per ``point``, a column per swept path."""

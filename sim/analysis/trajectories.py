@@ -19,7 +19,7 @@ from sim.analysis.sweep_labels import in_order
 from sim.analysis.tiles import Tiles
 from sim.analysis.time_series import Chosen, equal_rows, may_hold, parts_at
 from sim.interfaces import FloatArray, OutputSpace
-from sim.lppm import outputs
+from sim.storage import worlds
 from sim.storage.errors import RequestError
 from sim.storage.event_schema import EVENTS
 from sim.storage.run_directory import RunDirectory
@@ -33,8 +33,7 @@ COLUMNS = [
 
 def output_space(run: RunDirectory, lppm: str, point: int) -> OutputSpace:
     """Return the output space of an LPPM."""
-    manifest = run.manifest()
-    return outputs.read(manifest.output_spaces[lppm], manifest.world_of(point).restore_locations(), point)
+    return worlds.output_space(run.manifest(), lppm, point)
 
 
 def shown_at(space: OutputSpace, output: int | None) -> tuple[int, ...]:

@@ -108,9 +108,13 @@ class Result(analysis.Result):
             Location of ``report.html``, one page without external files.
         """
         from sim import report
+        from sim.storage.ro_crate import refresh_crate
 
         file = self.run.file(report.NAME)
-        return str(report.write(self) if rewrite or not file.exists() else file)
+        if rewrite or not file.exists():
+            report.write(self)
+            refresh_crate(self.run)
+        return str(file)
 
     def __repr__(self) -> str:
         """Return the scenario, the size of the run and its directory in one line."""

@@ -19,6 +19,7 @@ from sim.execution.stopping import Round
 from sim.scenario.sweep import Point
 from sim.storage.errors import NotApplicable, RunError
 from sim.storage.manifest import RunManifest
+from sim.storage.ro_crate import write_crate
 from sim.storage.run_directory import RunDirectory
 
 
@@ -48,6 +49,7 @@ def finish(
         if simulated:
             _note_exceeded_budgets(result, swept)
             write_results(result, figures=figures)
+        write_crate(directory)
     except RunError as error:
         if failures:
             raise FailedChunks(directory, failures, len(last_round.chunks), also=str(error)) from error

@@ -19,6 +19,7 @@ from sim.analysis.tournament import standings
 from sim.plots import style
 from sim.plots.adaptation import adaptation_figure
 from sim.plots.answers import home_exposure_figure, located_figure
+from sim.plots.axis_control import AxisControl, controlled
 from sim.plots.map import BaseMap, Guesses, map_figure
 from sim.plots.of_run import sweep_title, users_of_few
 from sim.plots.over_time import efficiency_figure, over_time_figure
@@ -68,6 +69,7 @@ def write_figure(
     lppms: Sequence[str] = (),
     attacks: Sequence[str] = (),
     users: Sequence[str] = (),
+    axes: AxisControl | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Draw a figure of a run into a file; the suffix determines the format. See `draw` for the parameters."""
@@ -78,7 +80,7 @@ def write_figure(
             code="unsupported-format",
         )
     path = checked_destination(run, destination, overwrite=overwrite, example=f"{kind}.pdf")
-    figure = draw(run, kind, width=width, lppms=lppms, attacks=attacks, users=users)
+    figure = draw(run, kind, width=width, lppms=lppms, attacks=attacks, users=users, axes=axes)
     (content,) = style.pictures(figure, [suffix]).values()
     with atomic_file(path) as file:
         file.write(content)
@@ -93,12 +95,13 @@ def draw(
     lppms: Sequence[str] = (),
     attacks: Sequence[str] = (),
     users: Sequence[str] = (),
+    axes: AxisControl | None = None,
 ) -> Figure:
     """Return a figure of the given kind and width in inches.
 
     `lppms`, `attacks` and `users` select what is drawn (default: all). The style of an LPPM does not depend on the
     selection. Each LPPM is drawn at its middle sweep point, except in `tradeoff`, which shows all points. `map` shows
-    the first four LPPMs by default.
+    the first four LPPMs by default. `axes` sets limits, scales and font size.
     """
     if kind not in KINDS:
         raise RequestError(f"unknown figure {kind!r}: must be one of {', '.join(KINDS)}", code="unknown-figure")
@@ -114,9 +117,17 @@ def draw(
             f"--user does not apply to the figure {kind}, which shows all users; it applies to {of_users}",
             code="option-not-applicable",
         )
-    view = _View(run, width, tuple(lppms), tuple(attacks), tuple(users))
+    control = axes or AxisControl()
+    if set(control.changed_axes()) - set(options.axes):
+        having = f"the axis {options.axes}" if options.axes else "no axis"
+        raise RequestError(
+            f"limits and scales do not apply to the figure {kind}, which has {having} with numbers to choose",
+            code="option-not-applicable",
+        )
+    view = _View(run, width, tuple(lppms), tuple(attacks), tuple(users), bool(control.changed_axes()))
     view.require_known()
-    return options.draw(view)
+    figure = options.draw(view)
+    return figure if control == AxisControl() else controlled(figure, control)
 
 
 @dataclass(frozen=True)
@@ -128,6 +139,8 @@ class _View:
     lppms: tuple[str, ...]
     attacks: tuple[str, ...]
     users: tuple[str, ...]
+    other_axes: bool
+    """Whether axes get other limits or scales."""
 
     @cached_property
     def result(self) -> Result:
@@ -223,7 +236,9 @@ class _View:
 def _tradeoff(view: _View) -> Figure:
     view.require_attack("adversary error")
     own, _ = view.of_few
-    return tradeoff_figure(view.summary, users=own, width=view.width, names=series_looks(view.whole))
+    return tradeoff_figure(
+        view.summary, users=own, width=view.width, names=series_looks(view.whole), other_axes=view.other_axes
+    )
 
 
 def _over_time(view: _View) -> Figure:
@@ -325,6 +340,8 @@ class _Kind:
     draw: Callable[[_View], Figure]
     of_attacks: bool = True
     of_users: bool = False
+    axes: str = "xy"
+    """Axes whose limits and scales can be chosen."""
 
 
 KINDS: dict[str, _Kind] = {
@@ -332,10 +349,10 @@ KINDS: dict[str, _Kind] = {
     "over_time": _Kind(_over_time),
     "efficiency": _Kind(_efficiency),
     "adaptation": _Kind(_adaptation),
-    "tournament": _Kind(_tournament),
+    "tournament": _Kind(_tournament, axes=""),
     "home_exposure": _Kind(_home_exposure),
-    "located": _Kind(_located),
+    "located": _Kind(_located, axes="y"),
     "users": _Kind(_users, of_users=True),
     "profiles": _Kind(_profiles, of_attacks=False),
-    "map": _Kind(_map, of_users=True),
+    "map": _Kind(_map, of_users=True, axes=""),
 }

@@ -16,11 +16,14 @@ from sim.analysis.event_log import SERIES
 from sim.analysis.summary import preferred
 from sim.interfaces import FloatArray
 from sim.plots import intervals, style
+from sim.plots.axis_control import REFERENCE
 from sim.plots.labels import label_points
 from sim.plots.style import DIAGONAL, ERROR_LABEL, LINES, PAIR, QUALITY_LABEL, STYLE, Look, looks
 
 _HIGHEST_IN = 4.0
 """Maximum height of a panel, in inches."""
+_UNBROKEN = DIAGONAL.replace(" ", r"\,")
+"""The name of the diagonal without spaces, at which a note would be wrapped."""
 _PAGE_IN, _NARROWEST_IN = 7.0, 2.2
 """Maximum height of a printed figure, and the width down to which its panels shrink to fit, in inches."""
 
@@ -31,6 +34,7 @@ def tradeoff_figure(
     users: pd.DataFrame | None = None,
     width: float | None = None,
     names: Mapping[str, Look] | None = None,
+    other_axes: bool = False,
 ) -> Figure:
     """Draw the adversary error against the quality loss, with one panel per attack.
 
@@ -39,7 +43,8 @@ def tradeoff_figure(
     means of each user (`totals`) with the LPPM names of the summary. Above the dashed line P_AE = Q-bar the adversary's
     estimate is worse than the report itself. Expected metrics are drawn where recorded. `width` is in inches (default:
     as needed by the panels). `names` gives the style of each curve, see `series_looks` (default: by order of
-    appearance).
+    appearance). `other_axes`: limits or scales will be changed, so the diagonal continues beyond the limits, and names
+    are in the legend.
     """
     shown = intervals.preferred_metrics(_with_series(summary)).dropna(subset=PAIR)
     if shown.empty:
@@ -58,13 +63,14 @@ def tradeoff_figure(
     room = side if width is None else _below_one_another(side, 1.0, rows)
     single = not shown.duplicated(["series", "attack"]).any()
     few = len(series) <= 6 and len(attacks) <= 4 and max(map(len, series)) <= 14
-    direct = single and few and room > 2.5
+    direct = single and few and room > 2.5 and not other_axes
     limits, cut = _limits(shown, own_values, room=0.35 if direct else 0.18)
     share = 1.0 if direct else _height(shown, own_values, limits)
     room = side if width is None else _below_one_another(side, share, rows)
     with rc_context(STYLE if width is None else STYLE | style.lines_for(width)):
         height = (min(room, _HIGHEST_IN) * share + 0.2) * rows + 0.45
         note = intervals.note_on(shown, "bars", users=own_values) + ("; some exceed the axis limits" if cut else "")
+        note = "; ".join(filter(None, [note, f"dashed: {_UNBROKEN}"])) if other_axes else note
         figure = style.with_legend(side * columns + 0.4, height, {} if direct else series, note, lines=not single)
         panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         for panel, attack in zip(panels.flat, attacks, strict=False):
@@ -72,6 +78,7 @@ def tradeoff_figure(
             own_of_attack = own_values[own_values["attack"] == attack].sort_values([PAIR[0], "point"])
             for name, of_users in own_of_attack.groupby("series", sort=False):
                 intervals.draw_users(panel, of_users, PAIR[0], PAIR[1], series[str(name)])
+            _diagonal(panel, limits, share, other_axes=other_axes)
             _tradeoff_panel(panel, own, series, limits, share)
             panel.set_title(style.against(attack, side))
             if direct:
@@ -146,11 +153,14 @@ def _height(shown: pd.DataFrame, users: pd.DataFrame, limits: tuple[float, float
     return float(np.clip(needed, 0.5, 1.0))
 
 
-def _tradeoff_panel(
-    panel: Axes, rows: pd.DataFrame, names: dict[str, Look], limits: tuple[float, float], share: float
-) -> None:
-    """Draw one attack with equal scales; the y axis covers only the fraction `share` of the range."""
-    panel.plot(limits, limits, linestyle="--", color="#777777", linewidth=0.9, zorder=1, label=DIAGONAL)
+def _diagonal(panel: Axes, limits: tuple[float, float], share: float, *, other_axes: bool) -> None:
+    """Draw the diagonal with its name; for other axes without, and as a curve that any scale can show."""
+    ends = np.concatenate([limits, limits[1] * np.geomspace(1e-6, 1e3, 200)]) if other_axes else np.array(limits)
+    ends.sort()
+    (line,) = panel.plot(ends, ends, linestyle="--", color="#777777", linewidth=0.9, zorder=1, label=DIAGONAL)
+    if other_axes:
+        line.set_gid(REFERENCE)
+        return
     end = limits[0] + (share - 0.06) * (limits[1] - limits[0])
     panel.text(
         end,
@@ -163,6 +173,12 @@ def _tradeoff_panel(
         horizontalalignment="right",
         verticalalignment="bottom",
     )
+
+
+def _tradeoff_panel(
+    panel: Axes, rows: pd.DataFrame, names: dict[str, Look], limits: tuple[float, float], share: float
+) -> None:
+    """Draw one attack with equal scales; the y axis covers only the fraction `share` of the range."""
     for name, own in rows.groupby("series", sort=False):
         look = names[str(name)]
         loss, error = own["quality_loss_km"].to_numpy(float), own["adversary_error_km"].to_numpy(float)

@@ -50,6 +50,7 @@ _NAMES = {
     "snapshots",
     "figures",
     "report.html",
+    "ro-crate-metadata.json",
 }
 
 

@@ -52,6 +52,7 @@ def adaptation(
     from sim.analysis.result import Result
     from sim.cli.output.adaptation import print_adaptation
     from sim.execution.finish import write_adaptation_results
+    from sim.storage.ro_crate import refresh_crate
 
     result = Result.open(run_directory)
     response = result.adaptation(window=window, recovered=recovered, before=before, shift=shift, at_km=loss_km)
@@ -59,5 +60,6 @@ def adaptation(
         names = ", ".join(dict.fromkeys(response.summary["lppm"]))
         raise InputError(f"no LPPM {against!r}; available: {names}", code="unknown-lppm")
     write_adaptation_results(result, response)
+    refresh_crate(result.run)
     print_adaptation(result, response, against)
     click.echo(visible(f"wrote adaptation.csv and figures/adaptation to {result.run}"))

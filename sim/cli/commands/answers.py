@@ -62,6 +62,7 @@ def answers(
     from sim.cli.output.answers import answers_json, print_answers
     from sim.escaping import visible
     from sim.execution.finish import write_answers
+    from sim.storage.ro_crate import refresh_crate
 
     result = Result.open(run_directory)
     answered = result.answers(radii_km, counts, (*night, utc_offset_h))
@@ -69,6 +70,7 @@ def answers(
         click.echo(answers_json(answered))
         return
     write_answers(result, answered)
+    refresh_crate(result.run)
     print_answers(result, answered)
     names = "answers.csv, home_exposure.csv, figures/home_exposure and figures/located"
     click.echo(visible(f"wrote {names} to {result.run}"))

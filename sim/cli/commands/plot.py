@@ -44,6 +44,13 @@ from sim.escaping import visible
 @click.option(
     "--user", "users", multiple=True, metavar="ID", help="With --figure users or map: show this user; may be repeated."
 )
+@click.option("--xlim", metavar="A:B", help="With --figure: limits of the x axis; either end may be missing.")
+@click.option("--ylim", metavar="A:B", help="With --figure: limits of the y axis; either end may be missing.")
+@click.option("--xscale", type=click.Choice(["linear", "log"]), help="With --figure: scale of the x axis.")
+@click.option("--yscale", type=click.Choice(["linear", "log"]), help="With --figure: scale of the y axis.")
+@click.option(
+    "--font-size", type=float, metavar="PT", help="With --figure: size of axis labels in points.  [default: 8]"
+)
 @click.option("--overwrite", is_flag=True, help="With --figure: replace an existing file.")
 def plot(run_directory: str, kind: str | None, **options: Any) -> None:
     """Draw the figures of RUN, or one figure for a publication.
@@ -54,28 +61,45 @@ def plot(run_directory: str, kind: str | None, **options: Any) -> None:
     if kind is not None:
         _plot_for_print(run_directory, kind, **options)
         return
-    if unused := [f"--{name.removesuffix('s')}" for name, value in options.items() if value]:
+    if unused := [f"--{name.removesuffix('s').replace('_', '-')}" for name, value in options.items() if value]:
         raise InputError(f"{', '.join(unused)}: needs --figure", code="missing-option")
     from contextlib import suppress
 
     from sim.analysis.result import Result
     from sim.plots import write_adaptation, write_figures
     from sim.storage.errors import NotApplicable
+    from sim.storage.ro_crate import refresh_crate
 
     result = Result.open(run_directory)
     paths = write_figures(result)
     if not result.shifts().empty:
         with suppress(NotApplicable):
             paths += write_adaptation(result.run, result.adaptation())
+    refresh_crate(result.run)
     for path in paths:
         click.echo(visible(str(path)))
 
 
-def _plot_for_print(run_directory: str, kind: str, *, out: Path | None, width: str | None, **options: Any) -> None:
+def _plot_for_print(
+    run_directory: str,
+    kind: str,
+    *,
+    out: Path | None,
+    width: str | None,
+    xlim: str | None,
+    ylim: str | None,
+    xscale: Any,
+    yscale: Any,
+    font_size: float | None,
+    **options: Any,
+) -> None:
+    from sim.plots.axis_control import AxisControl, parse_limits
     from sim.plots.for_print import width_in, write_figure
     from sim.storage.run_directory import RunDirectory
 
     destination = out or Path(f"{file_stem(run_directory)}-{kind}.pdf")
     inches = width_in(width or "column")
-    path = write_figure(RunDirectory.open(run_directory), kind, destination, width=inches, **options)
+    xlimits, ylimits = (None if text is None else parse_limits(text) for text in (xlim, ylim))
+    axes = AxisControl(xlimits, ylimits, xscale, yscale, font_size)
+    path = write_figure(RunDirectory.open(run_directory), kind, destination, width=inches, axes=axes, **options)
     click.echo(visible(str(path)))

@@ -19,8 +19,12 @@ def report(run_directory: str) -> None:
     """
     from sim.analysis.result import Result
     from sim.report import write
+    from sim.storage.ro_crate import refresh_crate
 
-    click.echo(visible(f"wrote {write(Result.open(run_directory))}"))
+    result = Result.open(run_directory)
+    written = write(result)
+    refresh_crate(result.run)
+    click.echo(visible(f"wrote {written}"))
 
 
 @click.command()

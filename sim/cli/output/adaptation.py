@@ -50,6 +50,25 @@ def print_first_shift(result: Result) -> None:
 
 def print_adaptation(result: Result, adaptation: Adaptation, against: str | None = None) -> None:
     """Print the efficiency of each mechanism around a shift, its recovery time and the queries lost."""
+    print_table(adaptation_table(result, adaptation, against))
+    summary = adaptation.summary
+    if adaptation.at_km is not None:
+        stdout().print(
+            f"Each user has a quality loss of {adaptation.at_km:g} km before the shift, interpolated between sweep "
+            "points. Compared are the users whose error without any report before the shift, P0, is at least that; "
+            f"{int(summary['excluded'].max())} others are excluded.",
+            highlight=False,
+        )
+    if left_out := int(summary["left_out"].max()):
+        stdout().print(
+            f"Up to {left_out} users are omitted: they have no quality loss before the shift, or fewer than "
+            f"{adaptation.window} queries between the shift and the next change or the end.",
+            highlight=False,
+        )
+
+
+def adaptation_table(result: Result, adaptation: Adaptation, against: str | None = None) -> Table:
+    """Return the efficiency of each mechanism around a shift, its recovery time and the queries lost."""
     points = result.points()
     summary = in_order(with_spread(adaptation.summary, adaptation.users, OF_USER, SERIES), result.run)
     against = summary["lppm"].iloc[0] if against is None else against
@@ -65,20 +84,7 @@ def print_adaptation(result: Result, adaptation: Adaptation, against: str | None
     labels = [lppm_column(), text_column("attack", "attack"), *swept_columns(swept)]
     columns = [*labels, *efficiencies, Column(f"minus {against}", difference), lost, not_back, together]
     caption = adaptation_caption(summary, adaptation.window, adaptation.recovered)
-    print_table(Table(columns, rows_with_swept_values(summary, points), caption))
-    if adaptation.at_km is not None:
-        stdout().print(
-            f"Each user has a quality loss of {adaptation.at_km:g} km before the shift, interpolated between sweep "
-            "points. Compared are the users whose error without any report before the shift, P0, is at least that; "
-            f"{int(summary['excluded'].max())} others are excluded.",
-            highlight=False,
-        )
-    if left_out := int(adaptation.summary["left_out"].max()):
-        stdout().print(
-            f"Up to {left_out} users are omitted: they have no quality loss before the shift, or fewer than "
-            f"{adaptation.window} queries between the shift and the next change or the end.",
-            highlight=False,
-        )
+    return Table(columns, rows_with_swept_values(summary, points), caption)
 
 
 def _differences(compared: pd.DataFrame) -> list[dict[Any, Any]]:

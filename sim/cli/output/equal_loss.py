@@ -11,14 +11,19 @@ from sim.cli.output.tables import print_table
 
 
 def print_at_loss(compared: pd.DataFrame) -> None:
-    """Print the adversary error of each mechanism at given quality losses, and its difference from a reference."""
+    """Print `at_loss_table`."""
+    print_table(at_loss_table(compared))
+
+
+def at_loss_table(compared: pd.DataFrame) -> Table:
+    """Return the adversary error of each mechanism at given quality losses, and its difference from a reference."""
     against = compared["against"].iloc[0] if len(compared) else ""
     shown = _at_loss_shown(compared)
     circumstances = [text_column("with", "circumstances")] if compared["circumstances"].astype(bool).any() else []
     columns = [*circumstances, text_column("attack", "attack"), *at_loss_columns(against, shown)]
     keys = ("circumstances", "attack", "quality_loss_km")
     rows = [row for _, own in shown.groupby(list(keys), sort=False) for row in own.to_dict("records")]
-    print_table(Table(columns, rows, at_loss_caption(shown), section=lambda row: [row[key] for key in keys]))
+    return Table(columns, rows, at_loss_caption(shown), section=lambda row: [row[key] for key in keys])
 
 
 def _at_loss_shown(compared: pd.DataFrame) -> pd.DataFrame:

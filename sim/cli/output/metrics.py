@@ -14,15 +14,24 @@ from sim.escaping import escape
 def print_metrics(result: Result) -> None:
     """Print further metrics of each mechanism and attack, those in km first, and their definitions."""
     console = stdout()
+    for table in metrics_tables(result):
+        print_table(table)
+    for name in recorded_metrics(result.shown_metrics()):
+        console.print(f"{METRICS[name].heading:>20}  {METRICS[name].description}", highlight=False)
+    for line in result.metric_notes():
+        console.print(f"[yellow]note:[/] {escape(line)}", highlight=False)
+
+
+def metrics_tables(result: Result) -> list[Table]:
+    """Return further metrics of each mechanism and attack, those in km first; the first table has the caption."""
     metrics, points = in_order(result.shown_metrics(), result.run), result.points()
     shown = recorded_metrics(metrics)
     distances = [name for name in shown if name.endswith(("_loss_km", "_error_km"))]
     labels = [lppm_column(), text_column("attack", "attack"), *swept_columns(swept_paths(points))]
     rows = rows_with_swept_values(metrics, points)
-    console.print(f"Further metrics; {table_spread_note(metrics)}", style="italic", highlight=False)
-    for names in filter(None, (distances, [name for name in shown if name not in distances])):
-        print_table(Table([*labels, *metrics_columns(names)], rows, ""))
-    for name in shown:
-        console.print(f"{METRICS[name].heading:>20}  {METRICS[name].description}", highlight=False)
-    for line in result.metric_notes():
-        console.print(f"[yellow]note:[/] {escape(line)}", highlight=False)
+    groups = filter(None, (distances, [name for name in shown if name not in distances]))
+    captions = (f"Further metrics; {table_spread_note(metrics)}", "")
+    return [
+        Table([*labels, *metrics_columns(names)], rows, caption)
+        for names, caption in zip(groups, captions, strict=False)
+    ]

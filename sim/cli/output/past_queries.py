@@ -27,8 +27,13 @@ def print_hindsight(result: Result, errors: pd.DataFrame) -> None:
     if len(errors) > _MOST_ROWS:
         stdout().print(f"The errors about past queries ({len(errors)} rows) are in hindsight.csv.", highlight=False)
         return
+    print_table(hindsight_table(result, errors))
+
+
+def hindsight_table(result: Result, errors: pd.DataFrame) -> Table:
+    """Return the error about past queries of each attack that revises its estimates."""
     points, errors = result.points(), in_order(errors, result.run)
     labels = [lppm_column(), text_column("attack", "attack"), *swept_columns(swept_paths(points))]
     lag = Column("reports later", lambda row: Cell(row["lag"]))
     rows = rows_with_swept_values(errors, points)
-    print_table(Table([*labels, lag, *PAST_ERRORS], rows, past_errors_caption(errors)))
+    return Table([*labels, lag, *PAST_ERRORS], rows, past_errors_caption(errors))

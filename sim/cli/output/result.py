@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from sim.analysis import budgets
 from sim.analysis import narrative as sentences
 from sim.analysis.calibrations import calibration_table
 from sim.analysis.calibrations import limits as calibration_limits
 from sim.analysis.result import Result
 from sim.cli.output.adaptation import print_first_shift
 from sim.cli.output.past_queries import print_hindsight
-from sim.cli.output.summary import MOST_ATTACKS, print_standings, print_summary
+from sim.cli.output.summary import MOST_ATTACKS, print_standings, run_summary_table
 from sim.cli.output.tables import print_table
 from sim.cli.output.terminal import stdout
 from sim.escaping import escape
@@ -22,15 +21,12 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
     """Print the tables, conclusions and notes of a run, and its directory; outdated figures are marked as such."""
     console = stdout()
     manifest = result.manifest
-    lppms = [lppm.name for lppm in manifest.scenario.lppms]
-    attacks = [attack.name for attack in manifest.scenario.attacks]
-    if len(attacks) > MOST_ATTACKS and result.has_tournament():
+    if shows_standings(result):
         table = result.tournament()
         print_standings(table, drawn=redrawn and result.run.has("figures/tournament.png"))
         console.print(escape(sentences.tournament(table, *result.tournament_leads(table))), highlight=False)
     else:
-        over = budgets.exceeded(manifest)
-        print_summary(result.shown_summary(), result.points(), lppms, attacks, over)
+        print_table(run_summary_table(result))
         for line in sentences.comparisons(result.comparable_users()):
             console.print(escape(line), highlight=False)
     if (strengths := calibration_table(manifest, result.points())) is not None:
@@ -69,6 +65,11 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
     outdated = f"; {' and '.join(drawn)} are from an earlier run" if drawn and not redrawn else ""
     directory = escape(str(result.run))
     console.print(f"\n{', '.join(some)} and {last} are in {directory}{outdated}", highlight=False, soft_wrap=True)
+
+
+def shows_standings(result: Result) -> bool:
+    """Return whether the main table is that of the tournament: there are too many attacks for columns."""
+    return len(result.manifest.scenario.attacks) > MOST_ATTACKS and result.has_tournament()
 
 
 def _notes_on_users(result: Result) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
+from sim.analysis.budgets import exceeded
 from sim.analysis.equal_loss_tables import (
     beside_columns,
     beside_note,
@@ -13,6 +14,7 @@ from sim.analysis.equal_loss_tables import (
     off_curve_note,
     strongest_error_column,
 )
+from sim.analysis.result import Result
 from sim.analysis.sweep_labels import with_swept_values
 from sim.analysis.tables import (
     Row,
@@ -41,7 +43,25 @@ def print_summary(
     attacks: Sequence[str],
     over_budget: Mapping[tuple[int, str], float] | None = None,
 ) -> None:
-    """Print the quality loss of each mechanism and the error of each attack, in km, with their spread.
+    """Print `summary_table`."""
+    print_table(summary_table(summary, points, lppms, attacks, over_budget))
+
+
+def run_summary_table(result: Result) -> Table:
+    """Return the table of loss and error of a run."""
+    manifest = result.manifest
+    lppms, attacks = ([one.name for one in named] for named in (manifest.scenario.lppms, manifest.scenario.attacks))
+    return summary_table(result.shown_summary(), result.points(), lppms, attacks, exceeded(manifest))
+
+
+def summary_table(
+    summary: pd.DataFrame,
+    points: pd.DataFrame,
+    lppms: Sequence[str],
+    attacks: Sequence[str],
+    over_budget: Mapping[tuple[int, str], float] | None = None,
+) -> Table:
+    """Return the quality loss of each mechanism and the error of each attack, in km, with their spread.
 
     `summary` comes from `with_spread`. LPPMs and attacks keep the given order; those introduced by a sweep follow. A
     swept value is shown for the mechanisms it affects. Losses that exceed a budget in `over_budget`, by point and LPPM,
@@ -70,28 +90,31 @@ def print_summary(
         columns = [*labels, *loss_and_error_columns(attacks, exceeded_km)]
         section = lambda row: row["lppm"]  # noqa: E731
     cells = with_swept_cells(rows, [values[row["lppm"], row["point"]] for row in rows])
-    print_table(Table(columns, cells, summary_caption(summary, over_budget=bool(over_budget)), section=section))
+    return Table(columns, cells, summary_caption(summary, over_budget=bool(over_budget)), section=section)
 
 
 def print_standings(table: pd.DataFrame, *, drawn: bool) -> None:
     """Print a table of `tournament.standings`: each mechanism against its strongest attack."""
-    loss = table.loc[table["rank"].notna(), "quality_loss_km"]
-    same = len(loss) > 1 and loss.max() - loss.min() < 1e-9
-    print_table(
-        Table(
-            [
-                *rank_columns(3),
-                strongest_error_column(),
-                text_column("strongest attack", "strongest"),
-                *beside_columns(table),
-            ],
-            table.to_dict("records"),
-            "Quality loss Q-bar and adversary error P_AE of the strongest attack, in km; "
-            + (f"ranked at {loss.iloc[0]:g} km of loss" if same else "each at its configured loss")
-            + compared_users_note(table)
-            + off_curve_note(table)
-            + beside_note(table),
-        )
-    )
+    print_table(standings_table(table))
     files = "tournament.csv and figures/tournament" if drawn else "tournament.csv"
     stdout().print(f"All attacks are in {files}, confidence intervals in summary.csv.", highlight=False)
+
+
+def standings_table(table: pd.DataFrame) -> Table:
+    """Return the standings of a tournament: each mechanism against its strongest attack."""
+    loss = table.loc[table["rank"].notna(), "quality_loss_km"]
+    same = len(loss) > 1 and loss.max() - loss.min() < 1e-9
+    return Table(
+        [
+            *rank_columns(3),
+            strongest_error_column(),
+            text_column("strongest attack", "strongest"),
+            *beside_columns(table),
+        ],
+        table.to_dict("records"),
+        "Quality loss Q-bar and adversary error P_AE of the strongest attack, in km; "
+        + (f"ranked at {loss.iloc[0]:g} km of loss" if same else "each at its configured loss")
+        + compared_users_note(table)
+        + off_curve_note(table)
+        + beside_note(table),
+    )

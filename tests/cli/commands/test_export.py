@@ -33,4 +33,19 @@ def test_export(form: str, finished: tuple[Path, Result], tmp_path: Path, monkey
 
 
 def test_unknown_format_is_rejected(finished: tuple[Path, Result]) -> None:
-    assert "'xlsx' is not one of 'csv', 'jsonl', 'parquet'" in refused("export", finished[0], "--format", "xlsx")
+    assert "'xlsx' is not one of 'csv', 'jsonl', 'parquet', 'geoparquet'" in refused(
+        "export", finished[0], "--format", "xlsx"
+    )
+
+
+def test_places_are_columns_and_features(
+    finished: tuple[Path, Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert done("export", finished[0], "--places").startswith(f"wrote {2 * QUERIES} rows")
+    frame = pd.read_csv("run.csv")
+    assert frame["true_x_km"].between(0, 5).all()  # the world is a plane of 5 km x 4 km
+    assert frame["estimated_y_km"].between(0, 4).all()
+    assert done("export", finished[0], "--format", "geoparquet") == f"wrote {4 * QUERIES} features to run.geo.parquet\n"
+    assert "[no-coordinates]" in refused("export", finished[0], "--format", "geojson")
+    assert not Path("run.geojson").exists()

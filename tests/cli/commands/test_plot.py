@@ -51,6 +51,13 @@ def test_existing_file_is_replaced_only_with_overwrite(run: Path, tmp_path: Path
     assert b"<svg" in (tmp_path / "x.svg").read_bytes()
 
 
+def test_axes_can_be_chosen(run: Path, tmp_path: Path) -> None:
+    done("plot", run, "--figure", "tradeoff", "-o", "x.svg", "--xscale", "log", "--ylim", "0:1", "--font-size", "9")
+    assert b"<svg" in (tmp_path / "x.svg").read_bytes()
+    assert "[invalid-limits]" in refused("plot", run, "--figure", "tradeoff", "-o", "y.svg", "--xlim", "2:1")
+    assert "--font-size: needs --figure" in refused("plot", run, "--font-size", "9")
+
+
 def test_invalid_requests_are_rejected(run: Path, tmp_path: Path) -> None:
     assert "'tradeoff', 'over_time', 'efficiency'" in refused("plot", run, "--figure", "pie")
     assert ".pdf, .svg, .png, .eps [unsupported-format]" in refused("plot", run, "--figure", "map", "-o", "x.gif")

@@ -32,6 +32,7 @@ def test_run_prints_table_comparison_and_directory(finished: tuple[Path, Result]
         "summary.csv",
         "metrics.csv",
         "points.csv",
+        "ro-crate-metadata.json",
         "events",
         "snapshots",
     }
@@ -67,8 +68,9 @@ def test_second_run_resumes_an_interrupted_one(
     assert len(simulated) == len(set(simulated)) == 2
     assert done("run", small, "-o", "run", "--no-figures") == out
     assert len(simulated) == 2
-    # Only the manifest contains the path of the scenario.
-    one, other = (dict(files(folder), **{"manifest.json": b""}) for folder in (Path("run"), finished[0]))
+    # Only the manifest contains the path of the scenario, and the metadata its checksum.
+    of_path = {"manifest.json": b"", "ro-crate-metadata.json": b""}
+    one, other = (files(folder) | of_path for folder in (Path("run"), finished[0]))
     assert one == other
 
 

@@ -47,3 +47,23 @@ def test_summarize_prints_errors_at_equal_loss(small: Path) -> None:
     assert "'identity'" in refused("summarize", "run", "--at", "1", "--against", "identity")
     assert "[missing-option]" in refused("summarize", "run", "--against", "PEB-Exp")
     assert "'--at'" in refused("summarize", "run", "--at", "-1")
+
+
+def test_latex_has_the_tables_that_are_printed(a_run: Path) -> None:
+    before = (a_run / "summary.csv").read_bytes()
+    text = done("summarize", a_run, "--format", "latex", "--metrics", "--at", "0.9")
+    assert (a_run / "summary.csv").read_bytes() == before
+    assert text.count(r"\begin{tabular}") == text.count(r"\end{table}") == 4  # summary, at equal loss, two of metrics
+    for row in sim.Result.open(a_run).summary().to_dict("records"):
+        assert f"{row['expected_quality_loss_km']:.3f}" in text
+    lines = [line for line in text.splitlines() if line and not line.startswith(("\\", "%"))]
+    assert all(line.endswith(r"\\") for line in lines)
+
+
+def test_latex_of_a_shift_and_past_queries(tmp_path: Path, small: Path) -> None:
+    shift = "shifts=[{kind: new_places, at_query: 6}]"
+    done("run", small, "-o", "run", "--no-figures", "--set", shift, "--set", "attacks=[smoothing]")
+    text = done("summarize", "run", "--format", "latex")
+    assert "Adversary error of past queries" in text
+    printed = done("summarize", "run")
+    assert "Adversary error of past queries" in printed

@@ -1,0 +1,1 @@
+"""Files of positions for geographic information systems: features, GeoJSON, KML and GeoParquet."""
