@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -46,6 +46,10 @@ class Sample:
     users: int
     of_users: int
     queries: int
+
+    def with_replications(self, count: int) -> Sample:
+        """Return the simulations of the first replications."""
+        return replace(self, replications=count, queries=self.queries * count // self.replications)
 
     def areas(self) -> Iterator[Area]:
         """Yield the replications and blocks of users; sampled users are spread evenly over the population."""

@@ -151,14 +151,15 @@ def _stored(
     chunk: CalibrationChunk, directory: RunDirectory, populations: PopulationCache
 ) -> dict[tuple[str, float], Calibrated]:
     """Return the results of a search that is finished in the directory; nothing if it is not."""
-    stored = read_evaluations(chunk, directory)
-    try:
-        strengths = found(chunk, stored)
-    except NotStored:
+    if not (stored := read_evaluations(chunk, directory)):
         return {}
     taken = sample_of(chunk, populations)
+    try:
+        strengths = found(chunk, taken, stored)
+    except NotStored:
+        return {}
     return {
-        (chunk.id, target): Calibrated(chunk, target, one, stored[one.strength], taken)
+        (chunk.id, target): Calibrated(chunk, target, one, stored[taken.replications, one.strength], taken)
         for target, one in zip(chunk.targets, strengths, strict=True)
     }
 
