@@ -17,7 +17,7 @@ from sim.lppm import outputs
 from sim.mobility.statistics import statistics
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.plausibility import remarks
-from sim.scenario.sweep import Point
+from sim.scenario.sweep import Point, points
 from sim.storage.event_schema import SCHEMA_VERSION
 from sim.storage.manifest import RunIdentity, RunManifest
 from sim.world import World
@@ -53,13 +53,20 @@ def describe_run(study: Study) -> RunManifest:
         "kernels": kernels.describe(),
         "worlds": worlds,
         "output_spaces": spaces,
-        "remarks": remarks(point.scenario for point in study.points),
+        "remarks": _remarks(study),
         "finished": False,
         "parts": [],
         "repetitions": [],
         **({"calibrations": study.calibrations} if study.calibrations else {}),
     }
     return RunManifest.of(content, scenario=scenario)
+
+
+def _remarks(study: Study) -> list[str]:
+    """Return the remarks on the scenario; realised budgets and the strengths found for them have their own."""
+    simulated = remarks(point.scenario for point in study.points)
+    asked = remarks(point.scenario for point in points(study.scenario)) if study.calibrations else []
+    return list(dict.fromkeys([*simulated, *asked]))
 
 
 def _worlds(swept: list[Point], populations: PopulationCache) -> tuple[list[dict[str, Any]], dict[str, Any]]:

@@ -114,7 +114,7 @@ def read_evaluations(chunk: CalibrationChunk, directory: RunDirectory) -> Evalua
 
 def _packed(stored: Evaluations) -> bytes:
     rows = [(replications, *astuple(one)) for (replications, _), one in stored.items()]
-    return packed({name: np.array(column, float) for name, column in zip(_FIELDS, zip(*rows), strict=True)})
+    return packed(dict(zip(_FIELDS, np.array(rows, float).T, strict=True)))
 
 
 def _file(chunk: CalibrationChunk, directory: RunDirectory) -> RunFile:

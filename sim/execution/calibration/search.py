@@ -149,6 +149,8 @@ class StrengthSearch:
         if not span.per_loss and not span.whole:
             return end
         further = 2 * strength if end > strength else strength / 2
+        if further == strength:  # a rate of 0, which a scout may propose
+            return end
         return min(max(further, span.least), span.most)
 
     def _is_narrow(self, quiet: float, noisy: float) -> bool:
