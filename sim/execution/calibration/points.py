@@ -73,20 +73,9 @@ def has_realised_budgets(swept: Iterable[Point]) -> bool:
     return any(lppm.design.realised_budget is not None for point in swept for lppm in point.scenario.lppms)
 
 
-def with_own_models(swept: Iterable[Point]) -> list[Point]:
-    """Return the points with budgets on the mechanisms' own models instead of realised ones, to estimate the cost."""
-    points = []
-    for point in swept:
-        budgets = {lppm.name: (lppm, lppm.design.realised_budget) for lppm in point.scenario.lppms}
-        fixed = {
-            name: lppm.model_copy(
-                update={"design": lppm.design.model_copy(update={"quality_budget_km": budget.realised})}
-            )
-            for name, (lppm, budget) in budgets.items()
-            if budget is not None
-        }
-        points.append(replace(point, scenario=with_lppms(point.scenario, fixed)) if fixed else point)
-    return points
+def searches(swept: Sequence[Point]) -> list[CalibrationChunk]:
+    """Return the searches for the realised budgets at some points."""
+    return list(_chunks(swept).values())
 
 
 def with_strengths(

@@ -72,6 +72,9 @@ class StrengthSearch:
         tolerance = TOLERANCE * target
         before = len(self._known)
         self._try_proposals(target)
+        for strength, value in self._known.items():
+            if abs(value - target) <= tolerance:
+                return self._found(strength, "reached")
         bracket = self._bracket(target)
         if isinstance(bracket, Found):
             return bracket
@@ -118,7 +121,7 @@ class StrengthSearch:
 
     def _bracket(self, target: float) -> tuple[float, float] | Found:
         """Return neighbouring strengths on the quiet and the noisy side of the target, or the end that misses it."""
-        if self._scout is None:
+        if not self._known:
             self._at(self._first(target))
         for steps in itertools.count():
             known = sorted(self._known, key=lambda strength: self._sign * strength)  # from quiet to noisy
