@@ -57,6 +57,7 @@ def describe_run(study: Study) -> RunManifest:
         "finished": False,
         "parts": [],
         "repetitions": [],
+        "short_names": {lppm.name: lppm.kind for lppm in scenario.lppms if lppm.kind is not None},
         **({"calibrations": study.calibrations} if study.calibrations else {}),
     }
     return RunManifest.of(content, scenario=scenario)
