@@ -16,7 +16,7 @@ from sim.mobility.recorded.extents import Visits, read_visits
 
 USERS, QUERIES = 20, 100
 """Default number of users, and largest number of queries of each in the comparison."""
-MOST_WORK = 250_000
+MOST_WORK = 160_000
 """Largest product of cells and queries of a user, with which a comparison takes about two minutes on two cores."""
 FEWEST_CELLS = 400
 """Number of cells that is always allowed."""
