@@ -18,7 +18,7 @@ from sim.storage.load import load
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a choice compares: the scenario with the candidates, at strengths that are to be replaced."""
+    """The scenario with the candidates, at strengths that are to be replaced."""
 
     scenario: Scenario
     remarks: tuple[str, ...]

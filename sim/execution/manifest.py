@@ -66,8 +66,8 @@ def describe_run(study: Study) -> RunManifest:
 def _remarks(study: Study) -> list[str]:
     """Return the remarks on the scenario; realised budgets and the strengths found for them have their own."""
     simulated = remarks(point.scenario for point in study.points)
-    asked = remarks(point.scenario for point in points(study.scenario)) if study.calibrations else []
-    return list(dict.fromkeys([*simulated, *asked]))
+    requested = remarks(point.scenario for point in points(study.scenario)) if study.calibrations else []
+    return list(dict.fromkeys([*simulated, *requested]))
 
 
 def _worlds(swept: list[Point], populations: PopulationCache) -> tuple[list[dict[str, Any]], dict[str, Any]]:

@@ -42,8 +42,8 @@ def estimate_with_search(
         return cost
     left_s = max(limit_s - (time.monotonic() - began_s), _SHARE * limit_s)
     simulated = [point for chunk in chunks for point in _simulated(chunk, cost)]
-    found = estimate(scenario, simulated, limit_s=left_s, started_s=started_s)
-    return _with_search(cost, found, len(chunks))
+    searched = estimate(scenario, simulated, limit_s=left_s, started_s=started_s)
+    return _with_search(cost, searched, len(chunks))
 
 
 def with_assumed_strengths(swept: Sequence[Point], *, number: int = 0) -> list[Point]:
@@ -90,11 +90,11 @@ def _alone(chunk: CalibrationChunk, number: int) -> Point:
     return replace(point, values={}, scenario=point.scenario.model_copy(update=changes))
 
 
-def _with_search(cost: Cost, found: Cost, count: int) -> Cost:
+def _with_search(cost: Cost, searched: Cost, count: int) -> Cost:
     """Return a cost with the time of the searches added."""
-    if cost.times is None or found.times is None:
+    if cost.times is None or searched.times is None:
         return replace(cost, unmeasured=(*cost.unmeasured, "the search for realised budgets"), incomplete=True)
-    search_s = found.times.simulation_s
+    search_s = searched.times.simulation_s
 
     def added(part: Cost) -> Cost:
         assert part.times is not None
@@ -103,10 +103,10 @@ def _with_search(cost: Cost, found: Cost, count: int) -> Cost:
 
     whole = added(cost)
     least = None if cost.least is None or cost.least.times is None else added(cost.least)
-    missing = [f"{part} (search for its strength)" for part in found.unmeasured]
+    missing = [f"{part} (search for its strength)" for part in searched.unmeasured]
     return replace(
         whole,
         least=least,
         unmeasured=(*whole.unmeasured, *missing),
-        incomplete=whole.incomplete or found.incomplete,
+        incomplete=whole.incomplete or searched.incomplete,
     )
