@@ -34,13 +34,13 @@ class Choice:
     best: Candidate
     """The choice: ``name``, ``parameter``, ``strength``; ``loss_km`` and ``error_km`` with their intervals."""
     runner_up: Candidate | None
-    """The second candidate; None if there is no other."""
+    """The second candidate; None without a second candidate."""
     not_distinguishable: list[str]
     """Names of the candidates that are not significantly worse than the best."""
     sentences: list[str]
     """The conclusion in words: the choice, its price, its protection and the runner-up."""
     warnings: list[str]
-    """What limits the trust in the choice."""
+    """Limits of the trust in the choice."""
     remarks: list[str]
     """How users and cells were chosen, and which candidates do not meet the goal exactly or at all."""
     scenario: Scenario
@@ -121,7 +121,7 @@ def choose(
     min_error_km
         Goal: lose least with this mean error of the strongest attack, in km.
     hide_home_days
-        Goal: lose least and hide homes for so many days.
+        Goal: lose least and hide homes for this number of days.
     within_km, for_users
         A home is known within this radius; share of users whose home is to be hidden.
     lppms

@@ -59,7 +59,7 @@ class Choice:
     """The candidates with their strengths; it reproduces the comparison."""
     result: Result
     warnings: tuple[str, ...]
-    """What limits the trust in the choice."""
+    """Limits of the trust in the choice."""
     remarks: tuple[str, ...]
     folder: Path
 
