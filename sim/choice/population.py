@@ -17,7 +17,7 @@ from sim.mobility.recorded.extents import Visits, read_visits
 USERS, QUERIES = 20, 100
 """Default number of users, and largest number of queries of each in the comparison."""
 MOST_WORK = 160_000
-"""Largest product of cells and queries of a user, with which a comparison takes about two minutes on two cores."""
+"""Largest product of cells and queries of a user, which limits the time of a comparison."""
 FEWEST_CELLS = 400
 """Number of cells that is always allowed."""
 _LEAST_CELL_M, _FEWEST_VISITS, _REPLICATIONS = 100, 20, 4
