@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from sim.analysis.adaptation import Adaptation as Adaptation
     from sim.api.attack import make_attack as make_attack
     from sim.api.checking import check_component as check_component
+    from sim.api.choose import Choice as Choice
+    from sim.api.choose import choose as choose
     from sim.api.export_mechanism import export_mechanism as export_mechanism
     from sim.api.listing import list_components as list_components
     from sim.api.listing import list_parameters as list_parameters
@@ -72,6 +74,7 @@ _MODULES = {
     "sim.analysis.adaptation": ("Adaptation",),
     "sim.api.attack": ("make_attack",),
     "sim.api.checking": ("check_component",),
+    "sim.api.choose": ("Choice", "choose"),
     "sim.api.export_mechanism": ("export_mechanism",),
     "sim.api.listing": ("list_components", "list_parameters"),
     "sim.api.lppm": ("Mechanism", "make_lppm"),
@@ -111,6 +114,7 @@ __all__ = [
     "Attack",
     "Belief",
     "Channel",
+    "Choice",
     "CodeNotAllowed",
     "ComponentError",
     "Demand",
@@ -143,6 +147,7 @@ __all__ = [
     "World",
     "__version__",
     "check_component",
+    "choose",
     "compare",
     "export_mechanism",
     "list_components",

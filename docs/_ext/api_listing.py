@@ -12,7 +12,7 @@ import sim
 
 GROUPS = {
     "scenarios": ("sim.scenario", "sim.api.scenario", "sim.storage.load", "sim.api.listing"),
-    "results": ("sim.api.run", "sim.api.result", "sim.execution", "sim.analysis", "sim.simulation"),
+    "results": ("sim.api.run", "sim.api.choose", "sim.api.result", "sim.execution", "sim.analysis", "sim.simulation"),
     "components": ("sim.api.lppm", "sim.api.attack", "sim.api.checking", "sim.lppm"),
     "protection": ("sim.api.protect", "sim.api.export_mechanism", "sim.protection"),
     "world": ("sim.world", "sim.mobility", "sim.api.world", "sim.api.statistics", "sim.rng"),

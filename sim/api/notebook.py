@@ -13,11 +13,12 @@ from urllib.parse import quote
 from sim.report import NAME
 from sim.report.markup import Markup, tag
 from sim.report.study import Study
-from sim.report.tables import table
+from sim.report.tables import html_table, table
 from sim.storage.errors import RunError
 
 if TYPE_CHECKING:
     from sim.analysis.result import Result
+    from sim.choice.choose import Choice
 
 _STYLE = "overflow-x: auto"
 """Wide tables scroll in their own box."""
@@ -32,6 +33,21 @@ def result_html(result: Result) -> str:
         content = tag("p", str(error))
     heading = tag("p", tag("b", result.manifest.scenario.name), Markup(" &middot; "), tag("code", str(result.run)))
     return tag("div", heading, content, _link(result), style=_STYLE)
+
+
+def choice_html(choice: Choice) -> str:
+    """Return a choice as HTML: its warnings, the conclusion, the ranking, and a link to the page."""
+    from sim.choice.ranking import sentences
+    from sim.choice.table import ranking_table
+    from sim.choice.write import PAGE
+
+    lines = [f"Warning: {text}" for text in choice.warnings] + list(sentences(choice.ranking, choice.request))
+    content = Markup(
+        html_table(ranking_table(choice.ranking, choice.request)).replace('class="sortable"', 'class="dataframe"', 1)
+    )
+    address = _address(choice.folder / PAGE)
+    link = tag("a", PAGE, href=address, target="_blank", rel="noopener", style="color: inherit")
+    return tag("div", *(tag("p", line) for line in lines), content, tag("p", "Page: ", link), style=_STYLE)
 
 
 def _link(result: Result) -> Markup:

@@ -9,7 +9,8 @@ from sim.choice.ranking import Candidate, Interval, Ranking
 from sim.report.markup import Markup, tag
 
 STYLE = """
-.choice svg { display: block; max-width: 56rem; width: 100%; height: auto; font-size: 13px; }
+.choice { overflow-x: auto; }
+.choice svg { display: block; max-width: 56rem; min-width: 34rem; width: 100%; height: auto; font-size: 13px; }
 .choice .axis { stroke: var(--rule); }
 .choice .grid { stroke: var(--grid); }
 .choice text { fill: var(--ink); }

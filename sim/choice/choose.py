@@ -6,7 +6,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +29,7 @@ from sim.execution.run import run as run_scenario
 from sim.inference import kernels
 from sim.scenario.load import load_source
 from sim.scenario.models import Scenario
+from sim.scenario.plausibility import unresolved
 from sim.scenario.reading.python_source import PythonSource
 from sim.scenario.rewriting import plain
 from sim.scenario.sweep import points
@@ -57,6 +58,8 @@ class Choice:
     scenario: Scenario
     """The candidates with their strengths; it reproduces the comparison."""
     result: Result
+    warnings: tuple[str, ...]
+    """Limits of the trust in the choice."""
     remarks: tuple[str, ...]
     folder: Path
 
@@ -128,9 +131,19 @@ def choose(
         ranked(result, fixed, request, met),
         fixed,
         result,
-        (*remarks, *left_out, *unmet, *inexact, *result.manifest.remarks),
+        tuple(_warnings(scenario, request, result.manifest.remarks)),
+        (*remarks, *left_out, *unmet, *inexact),
         folder,
     )
+
+
+def _warnings(scenario: Scenario, request: Request, remarks: Sequence[str]) -> Iterator[str]:
+    """Yield what limits the trust in a choice: cells that are too large, too few users, implausible mechanisms."""
+    grid = scenario.world.grid.build()
+    name = "the radius" if request.kind == "hide-home" else "the goal"
+    if text := unresolved(request.distance_km, grid):
+        yield f"{name} of {1000 * request.distance_km:g} m is {text}"
+    yield from remarks
 
 
 def _fixed(scenario: Scenario, calibrated: Mapping[str, Calibrated]) -> Scenario:

@@ -16,8 +16,10 @@ from sim.mobility.recorded.extents import Visits, read_visits
 
 USERS, QUERIES = 20, 100
 """Default number of users, and largest number of queries of each in the comparison."""
-MOST_CELLS = 400
-"""Largest number of cells, for which a comparison takes a few minutes."""
+MOST_WORK = 160_000
+"""Largest product of cells and queries of a user, which limits the time of a comparison."""
+FEWEST_CELLS = 400
+"""Number of cells that is always allowed."""
 _LEAST_CELL_M, _FEWEST_VISITS, _REPLICATIONS = 100, 20, 4
 _CORE = (0.01, 0.99)
 _SHORT_S, _PERIOD_S = 300, 600
@@ -37,8 +39,9 @@ def synthetic(request: Request, *, users: int = USERS, cell_km: float | None = N
     """Return commuters in a town of 10 x 10 km with generated roads, whose past of two weeks is training data."""
     days = 14 if request.kind != "hide-home" else math.ceil(request.target) + 7
     side_km = 10.0
-    cells = round(side_km / (cell_km or _cell_km(side_km**2, request)))
     per_hour = round(QUERIES / (24 * 14), 2)
+    size = CellSize.given(cell_km) if cell_km else CellSize.fitting(request, side_km**2, 24 * per_hour * days)
+    cells = max(round(side_km / size.km), 1)
     grid = {"kind": "rectangle", "rows": cells, "cols": cells, "width_km": side_km, "height_km": side_km}
     population = {
         "count": users,
@@ -51,7 +54,7 @@ def synthetic(request: Request, *, users: int = USERS, cell_km: float | None = N
     data = {"world": {"grid": grid, "roads": "lattice"}, "users": population}
     return Base(
         data | {"replications": _REPLICATIONS, "record": _RECORD},
-        (remark, _cells_remark(cells, cells, side_km / cells)),
+        (remark, size.remark(cells, cells, side_km / cells)),
     )
 
 
@@ -68,9 +71,6 @@ def recorded(file: Path, request: Request, *, users: int = USERS, cell_km: float
     south, north, west, east, outside = _region(visits)
     height_km = (north - south) * _KM_PER_DEGREE
     width_km = (east - west) * _KM_PER_DEGREE * math.cos(math.radians((south + north) / 2))
-    step_km = cell_km or _cell_km(width_km * height_km, request)
-    rows, cols = max(round(height_km / step_km), 1), max(round(width_km / step_km), 1)
-    grid = {"kind": "region", "rows": rows, "cols": cols, "south": south, "north": north, "west": west, "east": east}
     counts = np.sort(visits.counts(_inside(visits, (south, north, west, east))))[::-1]
     if counts.size == 0 or counts[0] < _FEWEST_VISITS:
         raise InputError(
@@ -78,6 +78,10 @@ def recorded(file: Path, request: Request, *, users: int = USERS, cell_km: float
             f"{0 if counts.size == 0 else counts[0]}",
             code="too-few-visits",
         )
+    queries = counts[:users].mean() / 2 if request.kind == "hide-home" else QUERIES
+    size = CellSize.given(cell_km) if cell_km else CellSize.fitting(request, width_km * height_km, queries)
+    rows, cols = max(round(height_km / size.km), 1), max(round(width_km / size.km), 1)
+    grid = {"kind": "region", "rows": rows, "cols": cols, "south": south, "north": north, "west": west, "east": east}
     active = max(int(counts[min(users, counts.size) - 1]), _FEWEST_VISITS)
     chosen = min(users, int((counts >= active).sum()))
     mobility = {"kind": "replay", "file": str(file), "select": {"min_visits": active, "first": users}}
@@ -90,7 +94,7 @@ def recorded(file: Path, request: Request, *, users: int = USERS, cell_km: float
     remarks = [
         f"{chosen} of {counts.size:,} users with visits: those with at least {active:,}; the first half of each trace "
         "is training data",
-        _cells_remark(rows, cols, step_km),
+        size.remark(rows, cols, math.sqrt(width_km * height_km / (rows * cols))),
     ]
     if outside > 0:
         remarks.append(f"the region leaves out {100 * outside:.2g} % of the rows, far from the others")
@@ -100,15 +104,35 @@ def recorded(file: Path, request: Request, *, users: int = USERS, cell_km: float
     return Base(data, tuple(remarks))
 
 
-def _cell_km(area_km2: float, request: Request) -> float:
-    """Return the size of cells: half the loss or radius, but at most `MOST_CELLS` cells."""
-    resolved_km = request.within_km if request.kind == "hide-home" else request.target
-    finest = math.sqrt(area_km2 / MOST_CELLS)
-    return max(finest, resolved_km / 2, _LEAST_CELL_M / 1000)
+@dataclass(frozen=True, slots=True)
+class CellSize:
+    """The size of cells, and the reason for it."""
 
+    km: float
+    reason: str
 
-def _cells_remark(rows: int, cols: int, step_km: float) -> str:
-    return f"{rows} x {cols} cells of about {1000 * step_km:.0f} m: distances below that are not resolved"
+    @classmethod
+    def given(cls, km: float) -> CellSize:
+        """Return a size that the user has chosen."""
+        return cls(km, "as given")
+
+    @classmethod
+    def fitting(cls, request: Request, area_km2: float, queries: float) -> CellSize:
+        """Return half the distance of the goal, unless the comparison would take too long or cells be tiny."""
+        name = "radius" if request.kind == "hide-home" else "goal"
+        half_km = request.distance_km / 2
+        most_cells = max(MOST_WORK / queries, FEWEST_CELLS)
+        finest_km = math.sqrt(area_km2 / most_cells)
+        if finest_km > max(half_km, _LEAST_CELL_M / 1000):
+            half = f"half the {name} of {1000 * request.distance_km:g} m needs more than {most_cells:,.0f} cells"
+            return cls(finest_km, f"{half}, with which the comparison takes minutes; --cell sets another size")
+        if half_km < _LEAST_CELL_M / 1000:
+            return cls(_LEAST_CELL_M / 1000, f"the smallest by default, more than half the {name}")
+        return cls(half_km, f"half the {name}")
+
+    def remark(self, rows: int, cols: int, side_km: float) -> str:
+        """Return a remark on the cells, with the size of those of a whole grid."""
+        return f"{rows} x {cols} cells of about {1000 * side_km:.0f} m ({self.reason})"
 
 
 def _region(visits: Visits) -> tuple[float, float, float, float, float]:

@@ -41,6 +41,11 @@ class Request:
         return self.share if self.kind == "hide-home" else self.target
 
     @property
+    def distance_km(self) -> float:
+        """The distance that cells must resolve: the loss, the error or the radius around a home."""
+        return self.within_km if self.kind == "hide-home" else self.target
+
+    @property
     def limits_loss(self) -> bool:
         """Whether the loss is given and the protection is ranked; otherwise the protection is given."""
         return self.kind == "max-loss"

@@ -45,6 +45,7 @@ def described(choice: Choice) -> dict[str, object]:
         "not_distinguishable": ranking.ties,
         "users": ranking.users,
         "candidates": ranking.described(),
+        "warnings": list(choice.warnings),
         "remarks": list(choice.remarks),
         "digest": choice.result.manifest.digest,
     }
@@ -53,6 +54,7 @@ def described(choice: Choice) -> dict[str, object]:
 def page(choice: Choice) -> str:
     """Return the page of a choice."""
     request, ranking = choice.request, choice.ranking
+    warnings = bulleted([f"Warning: {text}" for text in choice.warnings], "notes")
     conclusion = tag("div", *(tag("p", typeset(line)) for line in sentences(ranking, request)), class_="sentences")
     ours = scenario_text(choice, [ranking.best.name])
     own = Path("run") / "report.html"
@@ -62,7 +64,7 @@ def page(choice: Choice) -> str:
         f"Choice: {ranking.best.name}",
         f"Goal: {request.words}.",
         [
-            ("Result", joined([conclusion, chart(ranking), html_table(ranking_table(ranking, request))])),
+            ("Result", joined([warnings, conclusion, chart(ranking), html_table(ranking_table(ranking, request))])),
             ("Conditions", bulleted(choice.remarks or ["no remarks"], "notes")),
             (
                 "Reproduce",

@@ -16,7 +16,7 @@ from sim.interfaces import DesignCapabilities, LPPMCapabilities
 from sim.lppm import outputs
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.plausibility import remarks
-from sim.scenario.sweep import Point
+from sim.scenario.sweep import Point, points
 from sim.storage.event_schema import SCHEMA_VERSION
 from sim.storage.manifest import RunIdentity, RunManifest
 from sim.world import Grid
@@ -52,14 +52,22 @@ def describe_run(study: Study) -> RunManifest:
         "kernels": kernels.describe(),
         "worlds": worlds,
         "output_spaces": spaces,
-        "remarks": remarks(point.scenario for point in study.points),
+        "remarks": _remarks(study),
         "finished": False,
         "parts": [],
         "repetitions": [],
+        "short_names": {lppm.name: lppm.kind for lppm in scenario.lppms if lppm.kind is not None},
         **({"calibrations": study.calibrations} if study.calibrations else {}),
         **({"secrets": secrets} if secrets else {}),
     }
     return RunManifest.of(content, scenario=scenario)
+
+
+def _remarks(study: Study) -> list[str]:
+    """Return the remarks on the scenario; realised budgets and the strengths found for them have their own."""
+    simulated = remarks(point.scenario for point in study.points)
+    requested = remarks(point.scenario for point in points(study.scenario)) if study.calibrations else []
+    return list(dict.fromkeys([*simulated, *requested]))
 
 
 def _worlds(

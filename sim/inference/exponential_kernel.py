@@ -64,8 +64,8 @@ class ExponentialKernel:
         weights = self._scale * prior.reshape(self.shape)
         row, col = np.divmod(table.reshape(self.shape), self.shape[1])
         (row_decay, col_decay), (row_between, col_between) = self._decay, self._between
-        by_row = _distance_to(_along(weights.T, col_decay).T, row, row_decay, row_between, row_km)
-        by_col = _distance_to(_along(weights, row_decay).T, col.T, col_decay, col_between, col_km)
+        by_row = _distance_sums(weights, col_decay, row, row_decay, row_between, row_km)
+        by_col = _distance_sums(weights.T, row_decay, col.T, col_decay, col_between, col_km)
         return float(by_row.sum() + by_col.sum())
 
     def entries(self, cells: IntArray, sets: SourceSets) -> FloatArray:
@@ -147,14 +147,19 @@ def _along(image: FloatArray, decay: FloatArray) -> FloatArray:
     return sums
 
 
-def _distance_to(
-    image: FloatArray, place: IntArray, decay: FloatArray, between: FloatArray, at_km: FloatArray
+def _distance_sums(
+    image: FloatArray, across: FloatArray, place: IntArray, decay: FloatArray, between: FloatArray, at_km: FloatArray
 ) -> FloatArray:
     """Return sum_x between(output, x) image(x) |at(x) - at(place)| for each output and column, in O(1) for each.
 
-    `place` is the row to which the distance is measured, of the same shape as `image`. With the one-sided sums of
+    The image is first summed over its columns with the decay `across`. `place` is the row to which the distance is
+    measured, of the same shape as `image`. With the one-sided sums of
     weights and of weighted distances, the sum is that of the signed distances plus twice the part on the shorter side.
     """
+    if (fast := kernels.compiled()) is not None:
+        arrays = np.ascontiguousarray(image), across, np.ascontiguousarray(place)
+        return np.asarray(fast.distance_sums(*arrays, decay, between, at_km))
+    image = _along(image.T, across).T
     below, above = _one_way(image, decay), _one_way(image[::-1], decay[::-1])[::-1]
     steps_km = np.diff(at_km)[:, None]
     below_km, above_km = np.zeros_like(below), np.zeros_like(above)

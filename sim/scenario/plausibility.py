@@ -113,7 +113,20 @@ def _remarks_on(design: DesignParameters, scenario: Scenario) -> Iterator[tuple[
     if budget_km is not None and kind in _ON_THE_GROUND and budget_km > (longest := _diameter_km(locations, kind)):
         text = f"larger than the largest distance between two cells, {longest:.3g} km: the mechanism cannot reach it"
         yield "quality_budget_km", text, budget_km
+    if design.realised_budget is not None and (text := unresolved(design.realised_budget.realised, locations)):
+        yield "quality_budget_km", text, design.realised_budget.realised
     yield from _remarks_on_step(design, locations)
+
+
+def unresolved(distance_km: float, locations: Locations) -> str:
+    """Return a remark on a loss or an error that is smaller than a cell, otherwise an empty text."""
+    side_km = max(locations.cell_size_km)
+    if distance_km >= side_km:
+        return ""
+    return (
+        f"smaller than a cell ({1000 * side_km:.0f} m): distances within a cell count as 0, so that a few reports from "
+        "other cells make up the mean; on a finer grid, other strengths and other mechanisms may be the result"
+    )
 
 
 def _remarks_on_step(design: DesignParameters, locations: Locations) -> Iterator[tuple[str, str, float]]:

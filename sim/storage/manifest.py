@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
+from sim.scenario.lppms import short_names
 from sim.scenario.models import Scenario
 from sim.scenario.reading.source import Source
 from sim.scenario.reading.validation import validate
@@ -209,6 +210,8 @@ class RunManifest(_Entry):
     secrets: dict[str, str] = {}
     """Custom LPPMs whose outputs depend on a secret, with the approximation that adversaries make who track it; empty
     if exact."""
+    short_names: dict[str, str] = {}
+    """Short name of each LPPM that has one: swept designs and beliefs without a `kind` complete it."""
 
     _content: dict[str, Any] = PrivateAttr(default_factory=dict)
     _place: str = PrivateAttr(default="")
@@ -280,7 +283,20 @@ def scenario_data(content: Mapping[str, Any]) -> dict[str, Any]:
     data = dict(content["scenario"])
     if isinstance(record := data.get("record"), dict) and record.get("expected") is True:
         data["record"] = {key: value for key, value in record.items() if key != "expected"}
+    if data.get("sweep"):
+        names = content.get("short_names") or {}
+        data["lppms"] = [_with_short_name(lppm, names) for lppm in data["lppms"]]
     return data
+
+
+def _with_short_name(lppm: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return a recorded LPPM with its short name, which manifests of earlier versions have as its name at most."""
+    kind = names.get(lppm["name"], lppm["name"])
+    parts = short_names().get(kind)
+    if parts is None or "lppm" in lppm:
+        return dict(lppm)
+    alike = all(parts[part]["kind"] == lppm[part]["kind"] for part in ("belief", "design"))
+    return {"kind": kind, **lppm} if alike else dict(lppm)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from sim.choice.choose import Choice, choose, scenario_text, with_candidates
 from sim.choice.population import recorded, synthetic
 from sim.choice.ranking import Interval, mean_interval, sentences
 from sim.choice.request import Request
-from sim.choice.write import write_choice
+from sim.choice.write import page, write_choice
 from sim.errors import InputError
 from sim.execution.calibration import chunks as calibration_chunks
 from sim.execution.calibration import measuring
@@ -235,3 +235,27 @@ def test_ties_and_intervals() -> None:
     assert mean_interval(values[:3]).value == 1.0
     assert np.isnan(mean_interval(values[:3]).low)
     assert Interval(1.0, 0.5, 1.2).half == 0.5
+
+
+def test_cells_fit_the_goal_within_limits() -> None:
+    def cells_m(request: Request, **options: Any) -> tuple[float, str]:
+        base = synthetic(request, **options)
+        return 1000 * 10 / base.data["world"]["grid"]["rows"], base.remarks[1]
+
+    assert cells_m(Request(kind="max-loss", target=1.0)) == (500, "20 x 20 cells of about 500 m (half the goal)")
+    size_m, why = cells_m(Request(kind="max-loss", target=0.3))
+    assert 240 < size_m < 260
+    assert "half the goal of 300 m needs more than 1,58" in why
+    days = Request(kind="hide-home", target=300.0)
+    assert cells_m(days)[0] == 500  # 20 x 20 cells are always allowed
+    assert "as given" in cells_m(days, cell_km=0.5)[1]
+
+
+def test_a_goal_below_the_cells_is_a_warning_before_the_choice(base: Scenario, tmp_path: Path) -> None:
+    choice = chosen(with_candidates(base, ["Exp"]), MAX_LOSS, tmp_path / "choice")
+    (warning,) = [text for text in choice.warnings if "smaller than a cell" in text]
+    html = page(choice)
+    assert html.index("Warning: ") < html.index("on average, use")
+    fine = Request(kind="max-loss", target=1.2)
+    assert not chosen(with_candidates(base, ["Exp"]), fine, tmp_path / "fine").warnings
+    assert "500 m" in warning

@@ -88,3 +88,29 @@ def test_targets_beyond_the_ends(
 ) -> None:
     solution: Found = StrengthSearch(loss, epsilon_range(), side).find(target)  # type: ignore[arg-type]
     assert (solution.strength, solution.outcome, solution.meets) == expected
+
+
+@given(st.floats(1e-3, 3.5), st.floats(0.9, 1.1), st.floats(0.9, 1.1))
+def test_a_scout_leaves_few_evaluations(target: float, factor: float, power: float) -> None:
+    """The scout's metric deviates by a factor and a power of the strength, as that of a single replication."""
+    measured = []
+
+    def loss(epsilon: float) -> float:
+        measured.append(epsilon)
+        return saturating(epsilon)
+
+    scout = StrengthSearch(lambda epsilon: factor * saturating(epsilon**power), epsilon_range())
+    solution = StrengthSearch(loss, epsilon_range(), scout=scout).find(target)
+    assert solution.outcome == "reached"
+    assert abs(saturating(solution.strength) / target - 1) <= TOLERANCE
+    assert len(measured) <= 8
+    assert solution.evaluations >= len(measured)
+
+
+def test_a_misleading_scout_does_not_change_the_outcome() -> None:
+    wrong: list[Callable[[float], float]] = [lambda _: 1.0, lambda _: 0.0, lambda epsilon: 1e3 * saturating(epsilon)]
+    for metric in wrong:
+        scout = StrengthSearch(metric, epsilon_range())
+        solution = StrengthSearch(saturating, epsilon_range(), scout=scout).find(0.5)
+        assert solution.outcome == "reached"
+        assert abs(saturating(solution.strength) / 0.5 - 1) <= TOLERANCE

@@ -12,6 +12,7 @@ from sim.inference.source_sets import contains, gather, joined, scatter, source_
 from sim.interfaces import FloatArray
 from sim.lppm.remap import remap_matrix
 from sim.world.distances.manhattan import ManhattanDistance
+from tests.support import numpy_kernels
 
 pytestmark = pytest.mark.usefixtures("numpy_and_numba")
 
@@ -59,6 +60,21 @@ def test_the_kernel_agrees_with_its_matrix(
 def test_the_remap_is_that_of_the_matrix(case: tuple[ManhattanDistance, ExponentialKernel, FloatArray]) -> None:
     distance, kernel, prior = case
     assert kernel.remap(prior).tolist() == remap_matrix(matrix_of(distance, kernel), prior, distance).tolist()
+
+
+@settings(deadline=None, max_examples=200)
+@given(cases(), st.integers(0, 10_000))
+def test_the_loss_is_the_sum_over_the_matrix(
+    case: tuple[ManhattanDistance, ExponentialKernel, FloatArray], seed: int
+) -> None:
+    distance, kernel, prior = case
+    row_km, col_km = distance.row_y_km, distance.col_x_km
+    for table in (kernel.remap(prior), np.random.default_rng(seed).integers(0, prior.size, prior.size)):
+        expected = (prior[:, None] * matrix_of(distance, kernel) * distance.matrix_km[:, table]).sum()
+        loss_km = kernel.loss_km(prior, table, row_km, col_km)
+        assert loss_km == pytest.approx(expected, rel=1e-11, abs=1e-14)
+        with numpy_kernels():
+            assert kernel.loss_km(prior, table, row_km, col_km) == loss_km  # to the bit: results do not change
 
 
 @pytest.mark.parametrize("shape", [(1, 70), (45, 1), (31, 24)])

@@ -11,6 +11,7 @@ import pytest
 
 import sim
 from sim.scenario.reading.faults import ScenarioError
+from sim.scenario.sweep import points
 from sim.storage.errors import RequestError
 from sim.storage.manifest import DamagedManifest, OtherSchema, RunManifest
 from sim.storage.manifest_file import decode, encode
@@ -157,3 +158,39 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
     monkeypatch.setattr("sim.storage.manifest_file.decode", count)
     return parsed
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize(
+    ("path", "values"),
+    [
+        ("lppms.*.design", [{"epsilon_per_km": 1.0}, {"epsilon_per_km": 2.0, "remap": False}]),
+        ("lppms.PEB-Exp.belief", [{"fading": 0.5}, {"fading": 0.7}]),
+        ("lppms.PEB-Exp.design.quality_budget_km", [{"realised": 0.5}, {"realised": 0.6, "at": 0.9}]),
+    ],
+)
+def test_swept_mappings_without_a_kind_are_complete_in_a_manifest(
+    path: str, values: list[dict[str, object]], recorded: bool, make_scenario: MakeScenario
+) -> None:
+    """The recorded scenario omits short names, which give swept parts their kind."""
+    scenario = make_scenario(lppms=["PEB-Exp", "SP-Exp"], sweep={path: values})
+    content = dict(manifest_content()) | {"scenario": json.loads(scenario.canonical())}
+    if recorded:  # other manifests are those of earlier versions
+        content["short_names"] = {lppm.name: lppm.kind for lppm in scenario.lppms}
+    read = RunManifest.of(content).scenario
+    assert [point.scenario.canonical() for point in points(read)] == [
+        point.scenario.canonical() for point in points(scenario)
+    ]
+    assert read.canonical() == scenario.canonical()
+
+
+def test_renamed_mechanisms_record_their_short_name(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    lppms = [{"kind": "PEB-LH", "name": "own"}]
+    sweep = {"lppms.own.design": [{"reveal_probability": 0.3}, {"reveal_probability": 0.6}]}
+    scenario = make_scenario(lppms=lppms, sweep=sweep, replications=1)
+    sim.run(scenario, out=tmp_path / "run", figures=False)
+    read = sim.Result.open(tmp_path / "run").manifest
+    assert read.short_names == {"own": "PEB-LH"}
+    assert [one.canonical() for one in (point.scenario for point in points(read.scenario))] == [
+        one.canonical() for one in (point.scenario for point in points(scenario))
+    ]

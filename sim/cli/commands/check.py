@@ -12,11 +12,6 @@ _TOTAL_S, _LEAST_S = 4.5, 0.5
 """Time in s from which the start, imports, kernels and the scenario are subtracted to get the default limit, and its
 minimum."""
 
-_SEARCH = (
-    "the search for realised budgets is not in the estimate: it simulates about 10 strengths of each mechanism without "
-    "attacks, about 10,000 queries each"
-)
-
 
 @click.command(cls=ScenarioCommand)
 @scenario_options
@@ -44,8 +39,8 @@ def check(scenario: ScenarioOptions, *, measure: bool, limit_s: float | None, wo
     began_s = time.monotonic()
     from sim.cli.kernels import load_kernels
     from sim.cli.output.cost import print_cost, print_not_loaded, print_remarks
-    from sim.execution.calibration.points import has_realised_budgets, with_own_models
-    from sim.execution.cost.estimate import LIMIT_S, estimate
+    from sim.execution.cost.estimate import LIMIT_S
+    from sim.execution.cost.search import estimate_with_search
     from sim.execution.inputs import custom_components
     from sim.scenario.plausibility import remarks
     from sim.scenario.sweep import points
@@ -60,8 +55,6 @@ def check(scenario: ScenarioOptions, *, measure: bool, limit_s: float | None, wo
     if limit_s is None:
         taken_s = max(time.monotonic() - began_s, time.process_time())  # the latter includes the start of Python
         limit_s = min(max(_TOTAL_S - taken_s, _LEAST_S), LIMIT_S)
-    estimated = with_own_models(swept)
-    cost = estimate(study, estimated, measure=measure, limit_s=limit_s, started_s=time.process_time())
+    cost = estimate_with_search(study, swept, measure=measure, limit_s=limit_s, started_s=time.process_time())
     print_cost(study, cost, workers=worker_count(workers, None) or 1)
-    notes = [_SEARCH] if has_realised_budgets(swept) else []
-    print_remarks([*notes, *remarks(point.scenario for point in swept)])
+    print_remarks(remarks(point.scenario for point in swept))

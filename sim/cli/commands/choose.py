@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from sim.cli.options import WORKERS, worker_count
 from sim.cli.quantity import DAYS, KM, SHARE
-
-if TYPE_CHECKING:
-    from sim.choice.request import Request
 
 
 @click.command()
@@ -58,18 +53,23 @@ def choose(
     An interrupted choice is resumed by the same command.
     """
     from sim.choice.choose import choose as choose_mechanism
+    from sim.choice.prepare import prepared, request_of
     from sim.choice.write import write_choice
     from sim.cli.kernels import load_kernels
     from sim.cli.output.choice import print_choice
     from sim.execution.progress_bar import Bar
     from sim.simulation import interrupts
 
-    request = _request(max_loss, at, min_error, hide_home_for, within, for_users)
-    if data is not None and scenario is not None:
-        raise click.UsageError("--data and --scenario exclude each other")
-    prepared, remarks = _prepared(request, lppms, data, scenario, users, cell, seed)
-    text = repr((request, prepared.canonical()))
-    folder = out or Path("outputs") / f"choice-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    request = request_of(
+        max_loss_km=max_loss,
+        at=at,
+        min_error_km=min_error,
+        hide_home_days=hide_home_for,
+        within_km=within,
+        for_users=for_users,
+    )
+    compared = prepared(request, lppms, data=data, scenario=scenario, users=users, cell_km=cell, seed=seed)
+    folder = out or compared.default_folder(request)
     load_kernels()
     with (
         interrupts.recorded(),
@@ -77,64 +77,14 @@ def choose(
         Bar("choose") as bar,
     ):
         choice = choose_mechanism(
-            prepared,
+            compared.scenario,
             request,
             folder,
-            all_of_them="all" in [name.lower() for name in lppms],
-            remarks=remarks,
+            all_of_them=compared.all_of_them,
+            remarks=compared.remarks,
             workers=worker_count(workers, None),
             progress=bar,
             figures=figures,
         )
         write_choice(choice)
     print_choice(choice)
-
-
-def _request(
-    max_loss: float | None,
-    at: float | None,
-    min_error: float | None,
-    hide_home_for: float | None,
-    within: float,
-    for_users: float,
-) -> Request:
-    from sim.choice.request import Request
-
-    if sum(goal is not None for goal in (max_loss, min_error, hide_home_for)) != 1:
-        raise click.UsageError("give one goal: --max-loss, --min-error or --hide-home-for")
-    if at is not None and max_loss is None:
-        raise click.UsageError("--at belongs to --max-loss; the share of hidden homes is --for-users")
-    if not (at or 0.5) < 1 or not for_users < 1:
-        raise click.UsageError("shares of users must be below 100%")
-    if max_loss is not None:
-        return Request(kind="max-loss", target=max_loss, at=at)
-    if min_error is not None:
-        return Request(kind="min-error", target=min_error)
-    assert hide_home_for is not None
-    return Request(kind="hide-home", target=hide_home_for, within_km=within, share=for_users)
-
-
-def _prepared(
-    request: Request,
-    lppms: tuple[str, ...],
-    data: Path | None,
-    scenario: Path | None,
-    users: int,
-    cell: float | None,
-    seed: int,
-) -> tuple[Any, tuple[str, ...]]:
-    """Return the scenario with the candidates, and remarks on it."""
-    from sim.choice.candidates import names_of
-    from sim.choice.choose import scenario_of, with_candidates
-    from sim.choice.population import recorded, synthetic
-    from sim.storage.load import load
-
-    names = names_of(lppms)
-    if scenario is not None:
-        loaded = load(scenario, settings=[f"seed={seed}"])
-        return with_candidates(loaded, names), (f"users, training data and attacks of {scenario}",)
-    if data is None:
-        base = synthetic(request, users=users, cell_km=cell)
-    else:
-        base = recorded(data.resolve(), request, users=users, cell_km=cell)
-    return scenario_of(base.data, request, names, seed=seed, folder=Path()), base.remarks

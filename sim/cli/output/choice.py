@@ -11,9 +11,11 @@ from sim.escaping import escape
 
 
 def print_choice(choice: Choice) -> None:
-    """Print the table of candidates, the choice in words, the conditions and the files."""
+    """Print the table of candidates, warnings, the choice in words, the conditions and the files."""
     console = stdout()
     print_table(ranking_table(choice.ranking, choice.request))
+    for warning in choice.warnings:
+        console.print(f"[bold yellow]warning:[/] {escape(warning)}", highlight=False)
     first, *others = sentences(choice.ranking, choice.request)
     console.print(f"[bold]{escape(first)}[/]", highlight=False)
     for line in others:

@@ -41,6 +41,7 @@ def print_cost(scenario: Scenario, cost: Cost, *, workers: int = 1) -> None:
         *(("note", note) for note in _more_than_installed(cost)),
         ("CPU time", _cpu_time(least, cost)),
         *(("duration", text) for text in _duration(least, cost, workers)),
+        *(("search", text) for text in _search(cost)),
         *(("note", f"not measured: {part}") for part in cost.unmeasured),
         *(("note", note) for note in sentences.left_out(cost.readings)),
         *(("note", note) for note in sentences.hidden_channels(scenario)),
@@ -90,6 +91,15 @@ def _duration(least: Cost, cost: Cost, workers: int) -> list[str]:
     passed = span(least.times.wall_s(workers), cost.times.wall_s(workers), duration)
     each = "1 worker process on a free core" if workers == 1 else f"{workers} worker processes, each on a free core"
     return [f"{bound} {passed} with {each}"]
+
+
+def _search(cost: Cost) -> list[str]:
+    """Return the part of the CPU time that searches for realised budgets take, if there are any."""
+    if cost.times is None or not cost.times.searches:
+        return []
+    count = cost.times.searches
+    what = "1 search" if count == 1 else f"{count} searches"
+    return [f"about {duration(cost.times.search_s)} of the CPU time: {what} for the strengths of realised budgets"]
 
 
 def print_remarks(remarks: Sequence[str]) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -25,7 +26,12 @@ from sim.storage.archives import DamagedArchive, packed, unpacked
 from sim.storage.run_directory import RunDirectory
 from sim.storage.run_file import RunFile
 
-_FIELDS = ("strength", "value", "low", "high")
+_FIELDS = ("replications", "strength", "value", "low", "high")
+_SCOUT_NARROW = 3e-3
+"""Relative width of a bracket at which a scout accepts a jump of the metric."""
+
+Evaluations = dict[tuple[int, float], Measured]
+"""Evaluations of the metric by number of replications and strength."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,33 +58,39 @@ def calibrate(
     stored = read_evaluations(chunk, directory)
     taken = sample(chunk.point, chunk.lppm, chunk.goal, populations)
 
-    def metric(strength: float) -> float:
-        if strength not in stored:
+    def metric(replications: int, strength: float) -> float:
+        if (replications, strength) not in stored:
+            part = taken.with_replications(replications)
             try:
-                stored[strength] = measure(chunk.point, chunk.lppm, chunk.goal, strength, taken, populations, tick)
+                measured = measure(chunk.point, chunk.lppm, chunk.goal, strength, part, populations, tick)
             except InvalidValue as error:
                 raise InputError(f"lppms.{chunk.lppm.name}: {error}", code=error.code) from error
+            stored[replications, strength] = measured
             _file(chunk, directory).write_bytes(_packed(stored))
-        return stored[strength].value
+        return stored[replications, strength].value
 
-    _search(chunk, metric)
+    _search(chunk, taken, metric)
 
 
-def found(chunk: CalibrationChunk, stored: dict[float, Measured]) -> list[Found]:
+def found(chunk: CalibrationChunk, taken: Sample, stored: Evaluations) -> list[Found]:
     """Return the results of a search for each target from its evaluations; raise `NotStored` if some are missing."""
 
-    def metric(strength: float) -> float:
-        if strength not in stored:
+    def metric(replications: int, strength: float) -> float:
+        if (replications, strength) not in stored:
             raise NotStored
-        return stored[strength].value
+        return stored[replications, strength].value
 
-    return _search(chunk, metric)
+    return _search(chunk, taken, metric)
 
 
-def _search(chunk: CalibrationChunk, metric: Callable[[float], float]) -> list[Found]:
-    span = chunk.lppm.design.strength_range
+def _search(chunk: CalibrationChunk, taken: Sample, metric: Callable[[int, float], float]) -> list[Found]:
+    """Search with all replications of a sample; a search with the first one proposes the strengths."""
+    span, goal = chunk.lppm.design.strength_range, chunk.goal
     assert span is not None
-    search = StrengthSearch(metric, span, chunk.goal.side, narrow=chunk.goal.narrow)
+    scout = None
+    if taken.replications > 1:
+        scout = StrengthSearch(partial(metric, 1), span, goal.side, narrow=max(goal.narrow, _SCOUT_NARROW))
+    search = StrengthSearch(partial(metric, taken.replications), span, goal.side, narrow=goal.narrow, scout=scout)
     return [search.find(target) for target in chunk.targets]
 
 
@@ -87,21 +99,22 @@ def sample_of(chunk: CalibrationChunk, populations: PopulationCache) -> Sample:
     return sample(chunk.point, chunk.lppm, chunk.goal, populations)
 
 
-def read_evaluations(chunk: CalibrationChunk, directory: RunDirectory) -> dict[float, Measured]:
-    """Return the stored evaluations of a chunk by strength; corrupt ones are ignored and computed again."""
+def read_evaluations(chunk: CalibrationChunk, directory: RunDirectory) -> Evaluations:
+    """Return the stored evaluations of a chunk; corrupt ones are ignored and computed again."""
     file = _file(chunk, directory)
     if not file.exists():
         return {}
     try:
         arrays = unpacked(file.read_bytes(), _FIELDS)
         rows = zip(*(arrays[name].tolist() for name in _FIELDS), strict=True)
-        return {row[0]: Measured(*row) for row in rows}
+        return {(int(row[0]), row[1]): Measured(*row[1:]) for row in rows}
     except (DamagedArchive, KeyError):
         return {}
 
 
-def _packed(stored: dict[float, Measured]) -> bytes:
-    return packed({name: np.array([getattr(one, name) for one in stored.values()], float) for name in _FIELDS})
+def _packed(stored: Evaluations) -> bytes:
+    rows = [(replications, *astuple(one)) for (replications, _), one in stored.items()]
+    return packed(dict(zip(_FIELDS, np.array(rows, float).T, strict=True)))
 
 
 def _file(chunk: CalibrationChunk, directory: RunDirectory) -> RunFile:

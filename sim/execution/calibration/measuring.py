@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -47,6 +47,10 @@ class Sample:
     of_users: int
     queries: int
 
+    def with_replications(self, count: int) -> Sample:
+        """Return the simulations of the first replications."""
+        return replace(self, replications=count, queries=self.queries * count // self.replications)
+
     def areas(self) -> Iterator[Area]:
         """Yield the replications and blocks of users; sampled users are spread evenly over the population."""
         replications = range(self.replications)
@@ -61,12 +65,15 @@ class Sample:
 def sample(point: Point, lppm: LPPMSpec, goal: Goal, populations: PopulationCache) -> Sample:
     """Return what to simulate for a strength of an LPPM; it depends on the scenario alone."""
     scenario = _simulated(point.scenario, lppm, goal)
-    users, queries = populations.users(point), populations.queries(point)
-    if scenario.is_exact(scenario.lppms[0]):
-        count = 1
-    else:
-        # Not the replications of the run: a run that is resumed with more of them keeps its strengths.
-        count = min(max(QUERIES // max(queries, 1), LEAST_REPLICATIONS), MOST_REPLICATIONS)
+    is_exact = scenario.is_exact(scenario.lppms[0])
+    return sample_size(users=populations.users(point), queries=populations.queries(point), is_exact=is_exact)
+
+
+def sample_size(*, users: int, queries: int, is_exact: bool) -> Sample:
+    """Return what to simulate for a strength, given the users and their queries in one replication."""
+    # Not the replications of the run: a run that is resumed with more of them keeps its strengths.
+    needed = min(max(QUERIES // max(queries, 1), LEAST_REPLICATIONS), MOST_REPLICATIONS)
+    count = 1 if is_exact else needed
     simulated = users
     if count * queries > MOST_QUERIES:
         simulated = min(users, max(round(users * MOST_QUERIES / (count * queries)), _LEAST_USERS))

@@ -73,20 +73,9 @@ def has_realised_budgets(swept: Iterable[Point]) -> bool:
     return any(lppm.design.realised_budget is not None for point in swept for lppm in point.scenario.lppms)
 
 
-def with_own_models(swept: Iterable[Point]) -> list[Point]:
-    """Return the points with budgets on the mechanisms' own models instead of realised ones, to estimate the cost."""
-    points = []
-    for point in swept:
-        budgets = {lppm.name: (lppm, lppm.design.realised_budget) for lppm in point.scenario.lppms}
-        fixed = {
-            name: lppm.model_copy(
-                update={"design": lppm.design.model_copy(update={"quality_budget_km": budget.realised})}
-            )
-            for name, (lppm, budget) in budgets.items()
-            if budget is not None
-        }
-        points.append(replace(point, scenario=with_lppms(point.scenario, fixed)) if fixed else point)
-    return points
+def searches(swept: Sequence[Point]) -> list[CalibrationChunk]:
+    """Return the searches for the realised budgets at some points."""
+    return list(_chunks(swept).values())
 
 
 def with_strengths(
@@ -151,14 +140,15 @@ def _stored(
     chunk: CalibrationChunk, directory: RunDirectory, populations: PopulationCache
 ) -> dict[tuple[str, float], Calibrated]:
     """Return the results of a search that is finished in the directory; nothing if it is not."""
-    stored = read_evaluations(chunk, directory)
-    try:
-        strengths = found(chunk, stored)
-    except NotStored:
+    if not (stored := read_evaluations(chunk, directory)):
         return {}
     taken = sample_of(chunk, populations)
+    try:
+        strengths = found(chunk, taken, stored)
+    except NotStored:
+        return {}
     return {
-        (chunk.id, target): Calibrated(chunk, target, one, stored[one.strength], taken)
+        (chunk.id, target): Calibrated(chunk, target, one, stored[taken.replications, one.strength], taken)
         for target, one in zip(chunk.targets, strengths, strict=True)
     }
 

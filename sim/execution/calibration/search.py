@@ -1,12 +1,14 @@
 """Root finding for the strength of a design that realises a loss or an error.
 
 The metric is measured by simulations with common random numbers. It falls from the noisy end of the range of strengths
-to the quiet end, up to the jumps of mechanisms that learn from their reports.
+to the quiet end, up to the jumps of mechanisms that learn from their reports. A scout, the same search on a cheaper
+metric, proposes strengths, so that few evaluations of the metric itself are needed.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -25,6 +27,8 @@ _OF_SHARES = 3e-3
 """Factor of this width for probabilities, to which small metrics are proportional."""
 _STEPS_TO_END = 3
 """Number of doublings towards the noisy end before the end itself is tried."""
+_PROPOSALS = 3
+"""Maximum number of strengths that a scout proposes for a target."""
 
 Outcome = Literal["reached", "nearest", "unreachable"]
 """reached: the metric meets the target. nearest: strengths are whole numbers, or the metric jumps. unreachable: the end
@@ -55,9 +59,11 @@ class StrengthSearch:
         side: Side = "at most",
         *,
         narrow: float = NARROW,
+        scout: StrengthSearch | None = None,
     ) -> None:
         """Prepare searches; `narrow` is the relative width of a bracket at which a jump is accepted."""
         self._metric, self._span, self._side, self._narrow = metric, span, side, narrow
+        self._scout = scout
         self._known: dict[float, float] = {}
         self._sign = 1.0 if span.loss_rises else -1.0
 
@@ -65,6 +71,10 @@ class StrengthSearch:
         """Return the strength for a target in (0, inf), and how well it reaches it."""
         tolerance = TOLERANCE * target
         before = len(self._known)
+        self._try_proposals(target)
+        for strength, value in self._known.items():
+            if abs(value - target) <= tolerance:
+                return self._found(strength, "reached")
         bracket = self._bracket(target)
         if isinstance(bracket, Found):
             return bracket
@@ -88,18 +98,31 @@ class StrengthSearch:
         close = abs(self._at(strength) - target) <= CLOSE * target
         return self._found(strength, "reached" if close else "nearest")
 
+    def _try_proposals(self, target: float) -> None:
+        """Evaluate the strengths at which the scout reaches the target, corrected by the ratio of both metrics."""
+        aim = target
+        for _ in range(_PROPOSALS if self._scout is not None else 0):
+            assert self._scout is not None
+            strength = self._scout.find(aim).strength
+            known = strength in self._known
+            value = self._at(strength)
+            if known or value <= 0 or abs(value - target) <= TOLERANCE * target:
+                return
+            aim *= target / value
+
     def _at(self, strength: float) -> float:
         if strength not in self._known:
             self._known[strength] = self._metric(strength)
         return self._known[strength]
 
     def _found(self, strength: float, outcome: Outcome, *, meets: bool = True) -> Found:
-        return Found(strength, outcome, len(self._known), meets)
+        tried = self._known.keys() | (self._scout._known.keys() if self._scout is not None else ())
+        return Found(strength, outcome, len(tried), meets)
 
     def _bracket(self, target: float) -> tuple[float, float] | Found:
         """Return neighbouring strengths on the quiet and the noisy side of the target, or the end that misses it."""
-        strength = self._first(target)
-        self._at(strength)
+        if not self._known:
+            self._at(self._first(target))
         for steps in itertools.count():
             known = sorted(self._known, key=lambda strength: self._sign * strength)  # from quiet to noisy
             above = [self._known[strength] > target for strength in known]
@@ -129,6 +152,8 @@ class StrengthSearch:
         if not span.per_loss and not span.whole:
             return end
         further = 2 * strength if end > strength else strength / 2
+        if further == strength:  # a rate of 0, which a scout may propose
+            return end
         return min(max(further, span.least), span.most)
 
     def _is_narrow(self, quiet: float, noisy: float) -> bool:
@@ -141,6 +166,14 @@ class StrengthSearch:
         """Return a strength in the bracket: the Illinois variant of the secant, or the middle."""
         if self._span.whole:
             return float((quiet + noisy) // 2)
-        under, over = weights[0] * (target - self._at(quiet)), weights[1] * (self._at(noisy) - target)
+        below, above = self._at(quiet), self._at(noisy)
+        # The loss of a rate is close to one of its powers: a line in logarithms.
+        in_logarithms = self._span.per_loss and min(quiet, noisy, below) > 0
+        x, y = (math.log, math.exp) if in_logarithms else (_same, _same)
+        under, over = weights[0] * (x(target) - x(below)), weights[1] * (x(above) - x(target))
         share = 0.5 if halve or under + over <= 0 else under / (under + over)
-        return quiet + min(max(share, 0.01), 0.99) * (noisy - quiet)
+        return y(x(quiet) + min(max(share, 0.01), 0.99) * (x(noisy) - x(quiet)))
+
+
+def _same(value: float) -> float:
+    return value

@@ -31,11 +31,16 @@ class Times:
     """Number of chunks that can be simulated at the same time."""
     once_s: float = 0.0
     """Time in which each worker builds the world and the training sets."""
+    search_s: float = 0.0
+    """Time of the searches for realised budgets, before the run."""
+    searches: int = 0
+    """Number of searches, which workers share."""
 
     def cpu_s(self, workers: int = 1) -> float:
         """Return the CPU time of the run; each of several workers is a further process."""
         more = self._useful(workers)
-        return self.start_s + self.simulation_s + self.end_s + (more > 1) * more * self.start_s + self._repeated_s(more)
+        run_s = self.start_s + self.simulation_s + self.end_s
+        return run_s + self.search_s + (more > 1) * more * self.start_s + self._repeated_s(more)
 
     def wall_s(self, workers: int) -> float:
         """Return the time that passes with some worker processes, each on its own core.
@@ -43,11 +48,16 @@ class Times:
         >>> times = Times(start_s=2.0, simulation_s=60.0, end_s=3.0, chunks=3)
         >>> times.wall_s(1), times.wall_s(2), times.wall_s(99)
         (65.0, 47.0, 27.0)
+        >>> Times(start_s=2.0, simulation_s=60.0, end_s=3.0, chunks=3, search_s=30.0, searches=3).wall_s(2)
+        67.0
         """
         useful = self._useful(workers)
         rounds = -(-self.chunks // useful)
         shared_s = (self.simulation_s - self.once_s) * rounds / self.chunks + self.once_s
-        return self.start_s + (useful > 1) * self.start_s + shared_s + self.end_s
+        return self.start_s + (useful > 1) * self.start_s + self._searched_s(workers) + shared_s + self.end_s
+
+    def _searched_s(self, workers: int) -> float:
+        return self.search_s * -(-self.searches // max(workers, 1)) / max(self.searches, 1)
 
     def _useful(self, workers: int) -> int:
         return max(min(workers, self.chunks), 1)

@@ -46,6 +46,7 @@ class Kernels:
     columns_hiding: Callable[[float, float, IntArray, IntArray], FloatArray]
     smooth: Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
     remap_exponential: Callable[[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, IntArray], None]
+    distance_sums: Callable[[FloatArray, FloatArray, IntArray, FloatArray, FloatArray, FloatArray], FloatArray]
     run_entries: Callable[..., FloatArray]
     scatter: Callable[[FloatArray, Any, Any, Any, int], FloatArray]
     gather: Callable[[FloatArray, Any, Any, Any], FloatArray]
@@ -112,6 +113,7 @@ def compiled() -> Kernels | None:
         columns_hiding=remap.columns_hiding,
         smooth=exponential.smooth,
         remap_exponential=exponential.remap_exponential,
+        distance_sums=exponential.distance_sums,
         run_entries=exponential.run_entries,
         scatter=exponential.scatter,
         gather=exponential.gather,

@@ -16,6 +16,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 VECTOR, MATRIX = (types.Array(types.float64, axes, "C", readonly=True) for axes in (1, 2))
 CELLS = types.Array(types.int64, 1, "C", readonly=True)
+PLACES = types.Array(types.int64, 2, "C", readonly=True)
 CELLS_32 = types.Array(types.int32, 1, "C", readonly=True)
 FLAGS = types.Array(types.boolean, 1, "C", readonly=True)
 NEW_VECTOR, NEW_CELLS = (types.Array(item, 1, "C") for item in (types.float64, types.int64))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from sim.inference.kernels.compilation import CELLS_32, MATRIX, NEW_CELLS, VECTOR, kernel, part
+from sim.inference.kernels.compilation import CELLS_32, MATRIX, NEW_CELLS, PLACES, VECTOR, kernel, part
 from sim.inference.ties import HALF, MASS_FLOOR
 from sim.interfaces import FloatArray, IntArray
 
@@ -139,6 +139,37 @@ def remap_exponential(
                 table[output] = table[output] * cols + median[col]
             else:
                 table[output] = output
+
+
+@kernel(MATRIX, VECTOR, PLACES, VECTOR, MATRIX, VECTOR)
+def distance_sums(
+    image: FloatArray, across: FloatArray, place: IntArray, decay: FloatArray, between: FloatArray, at_km: FloatArray
+) -> FloatArray:
+    """Numba version of `_distance_sums`."""
+    rows, cols = image.shape
+    smoothed = image.copy()
+    _along_columns(smoothed, across)
+    below, above = np.empty((rows, cols)), np.empty((rows, cols))
+    _sums_from_below(smoothed, decay, below)
+    _sums_from_above(smoothed, decay, above)
+    below_km, above_km = np.zeros((rows, cols)), np.zeros((rows, cols))
+    for row in range(1, rows):
+        factor, step_km = decay[row - 1], at_km[row] - at_km[row - 1]
+        for col in range(cols):
+            below_km[row, col] = factor * (below_km[row - 1, col] + step_km * below[row - 1, col])
+    for row in range(rows - 2, -1, -1):
+        factor, step_km = decay[row], at_km[row + 1] - at_km[row]
+        for col in range(cols):
+            above_km[row, col] = factor * (above_km[row + 1, col] + step_km * above[row + 1, col])
+    sums = np.empty((rows, cols))
+    for row in range(rows):
+        for col in range(cols):
+            to = place[row, col]
+            total = below[row, col] + above[row, col] - smoothed[row, col]
+            ahead_km = (at_km[row] - at_km[to]) * total + above_km[row, col] - below_km[row, col]
+            nearer_km = below_km[to, col] if to <= row else above_km[to, col]
+            sums[row, col] = (ahead_km if to <= row else -ahead_km) + 2 * between[row, to] * nearer_km
+    return sums
 
 
 @part
