@@ -68,7 +68,7 @@ def attack(sample: Sample, finding: Finding) -> AttackResult | None:
     fit = finding.fit.memoryless()
     likelihood, group = likelihoods(fit, target, grid)
     profiles = _profiles(sample.rows(past), grid, target)
-    more = (MEMORY_ATTACK,) if has_memory(finding.fit) else ()
+    more: tuple[str, ...] = (MEMORY_ATTACK,) if has_memory(finding.fit) else ()
     more += (JOINT_ATTACK,) if isinstance(finding.fit, OffsetFit) else ()
     estimates = {name: np.empty((len(target), 2)) for name in (*CONTROLS, *ATTACKS, *more)}
     estimates[ATTACKS[0]] = np.column_stack(grid.plane.to_m(target.sent_lat, target.sent_lon))
@@ -90,7 +90,7 @@ def attack(sample: Sample, finding: Finding) -> AttackResult | None:
             own_rows, otherwise = target.rows(rows), estimates[ATTACKS[3]][rows]
             estimates[MEMORY_ATTACK][rows] = estimates_from_memory(finding.fit, before, own_rows, grid.plane, otherwise)
         if isinstance(finding.fit, OffsetFit):
-            posteriors = _jointly(finding.fit, sample.rows((sample.user == user) & sample.sent), grid, others, known)
+            posteriors = _jointly(finding.fit, sample.rows((sample.user == user) & sample.sent), grid, known)
             estimates[JOINT_ATTACK][rows] = _places(grid, _decided(posteriors[-len(rows) :], distance))
     true = np.column_stack(grid.plane.to_m(target.lat, target.lon))
     new_places = _new_places(known, target, grid)
@@ -107,8 +107,8 @@ def _notes(finding: Finding, grid: AttackGrid) -> Iterator[str]:
     if isinstance(finding.fit, OffsetFit):
         yield (
             f"The offset of a user is hidden. Only two attacks learn it: '{MEMORY_ATTACK}' from true positions of the "
-            f"user, and '{JOINT_ATTACK}' from the reports and the places of other users alone. The other attacks take "
-            "reports as independent draws: they overstate the protection."
+            f"user, and '{JOINT_ATTACK}' from the reports and the places of other users alone, which needs users who "
+            "share places. The other attacks take reports as independent draws: they overstate the protection."
         )
     elif has_memory(finding.fit):
         yield (
@@ -193,13 +193,31 @@ def _filtered(rows: Sample, profile: FloatArray, moves: Moves, likelihood: Float
         yield posterior
 
 
-def _jointly(fit: OffsetFit, reports: Sample, grid: AttackGrid, profile: FloatArray, known: Sample) -> FloatArray:
+def _jointly(fit: OffsetFit, reports: Sample, grid: AttackGrid, known: Sample) -> FloatArray:
     """Return the posterior of each report of a user by an adversary who knows the past of the other users only."""
+    others = known.rows(known.user != reports.user[0])
     correction, error = reported(fit, reports)
     position = np.column_stack(grid.plane.to_m(reports.sent_lat, reports.sent_lon)) + correction
-    moves = Moves.of(known.rows(known.user != reports.user[0]), grid, profile)
+    profile = _with_own_places(others, grid)
     places = Places(np.column_stack([grid.x_m, grid.y_m]), grid.side_m**2 / 12, profile)
+    moves = Moves.of(others, grid, profile)
     return np.array(list(joint_posteriors(fit, position, error, reports.time_s, places, moves.after)))
+
+
+def _with_own_places(others: Sample, grid: AttackGrid) -> FloatArray:
+    """Return the histogram of the places of other users, with a uniform place as often as these have one of their own.
+
+    Without the latter, a wrong offset that moves the user to places of other users would be more probable than the true
+    one.
+    """
+    cell = grid.cell_of(others)
+    visitors = np.bincount(np.unique(np.column_stack([cell, others.user]), axis=0)[:, 0], minlength=grid.x_m.size)
+    alone = float((visitors[cell] < 2).mean()) if len(others) else 1.0
+    share = min(max(alone, _UNIFORM_SHARE), 1 - _UNIFORM_SHARE)
+    area = grid.side_m.prod(axis=1) * (np.arange(grid.x_m.size) >= grid.n_fine)
+    counts = np.bincount(cell, minlength=grid.x_m.size).astype(float)
+    uniform = normalise(area)
+    return uniform if len(others) == 0 else (1 - share) * normalise(counts) + share * uniform
 
 
 def _posterior(prior: FloatArray, likelihood: FloatArray) -> FloatArray:

@@ -28,6 +28,8 @@ class AttackGrid:
     """Side of the fine cells."""
     side_m: FloatArray
     """Sides of the rectangles that the places stand for, to the east and north, shape (n_places, 2)."""
+    n_fine: int
+    """Number of fine cells, which come first."""
     wanted_cell_m: float
     """Cell size that would resolve the mechanism; smaller than `cell_m` if that takes too many cells."""
 
@@ -68,4 +70,4 @@ def grid_of(sample: Sample, past: BoolArray) -> AttackGrid:
     places = np.concatenate([fine * cell, coarse])
     spacing = [float(np.ptp(side)) / (_COARSE_CELLS - 1) for side in axes]
     sides = np.concatenate([np.full((len(fine), 2), cell), np.tile(spacing, (len(coarse), 1))])
-    return AttackGrid(plane, places[:, 0], places[:, 1], cell, sides, resolving_m)
+    return AttackGrid(plane, places[:, 0], places[:, 1], cell, sides, len(fine), resolving_m)

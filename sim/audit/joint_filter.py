@@ -38,6 +38,9 @@ class Places(NamedTuple):
     """Variance of a uniform position in the square that a place stands for, by axis, shape (n_places, 2)."""
     profile: FloatArray
     """Distribution of the first place, shape (n_places,)."""
+    lasting: bool = True
+    """Whether the position within a place stays the same while the user stays: then reports at one place do not make
+    the offset more certain than the size of the place."""
 
 
 class _Belief(NamedTuple):
@@ -65,9 +68,10 @@ def joint_posteriors(
     gaps = np.diff(time_s, prepend=math.nan)
     for gap_s, report, error in zip(gaps.tolist(), reported_m, error_m2, strict=True):
         noise = places.variance_m2 + error
+        least = noise if places.lasting else np.zeros_like(noise)
         first = math.isnan(gap_s)
         link = _given_profile(places.profile) if first else transition(gap_s)
-        after = _observed(_drifted(belief, fit, gap_s), report - places.xy_m, noise, link)
+        after = _observed(_drifted(belief, fit, gap_s), report - places.xy_m, noise, least, link)
         belief = after or _restarted(fit, report - places.xy_m, noise, places.profile)
         yield belief.weights
 
@@ -83,8 +87,13 @@ def _drifted(belief: _Belief, fit: OffsetFit, gap_s: float) -> _Belief:
     return _Belief(belief.weights, keep * belief.mean, variance)
 
 
-def _observed(belief: _Belief, shown: FloatArray, noise: FloatArray, link: Transition) -> _Belief | None:
-    """Return the belief after a report, which shows an offset at each place; None if it is impossible."""
+def _observed(
+    belief: _Belief, shown: FloatArray, noise: FloatArray, least: FloatArray, link: Transition
+) -> _Belief | None:
+    """Return the belief after a report, which shows an offset at each place; None if it is impossible.
+
+    The variance of an offset becomes at most as small as `least`.
+    """
     sources = np.argsort(-belief.weights, kind="stable")[:_MOST_SOURCES]
     sources = sources[belief.weights[sources] > 0]
     mean, variance = belief.mean[sources, None], belief.variance[sources, None]  # [from, 1, axis]
@@ -100,7 +109,8 @@ def _observed(belief: _Belief, shown: FloatArray, noise: FloatArray, link: Trans
     updated = mean + gain * surprise
     after = (share * updated).sum(axis=0)
     spread = (share * ((1 - gain) * variance + (updated - after) ** 2)).sum(axis=0)
-    return _Belief(normalise(weights), after, np.maximum(spread, 1e-6))
+    known = np.minimum((share * variance).sum(axis=0), least)
+    return _Belief(normalise(weights), after, np.maximum(spread, np.maximum(known, 1e-6)))
 
 
 def _restarted(fit: OffsetFit, shown: FloatArray, noise: FloatArray, profile: FloatArray) -> _Belief:

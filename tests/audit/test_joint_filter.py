@@ -14,6 +14,7 @@ from sim.audit.joint_filter import JOINT_ATTACK, Places, joint_posteriors
 from sim.audit.moves import Moves
 from sim.audit.offset import OffsetFit
 from sim.audit.selection import Finding, identify
+from sim.inference.bayes import normalise
 from sim.interfaces import FloatArray
 from tests.audit.mechanisms import constant_offset
 
@@ -37,7 +38,7 @@ def _enumerated(fit: OffsetFit, reports: FloatArray) -> FloatArray:
             noise = np.diag(VARIANCE[cells, axis] + fit.white_m**2)
             chance *= multivariate_normal(cov=covariance + noise).pdf((reports - PLACES[cells])[:, axis])
         weights[cells[-1]] += chance
-    return weights / weights.sum()
+    return normalise(weights)
 
 
 @pytest.mark.parametrize("drift_m", [0.0, 60.0])
@@ -45,7 +46,7 @@ def test_filter_equals_enumeration(drift_m: float) -> None:
     fit = OffsetFit(sd_m=200.0, drift_m=drift_m, white_m=5.0, lattice=None)
     reports = PLACES[[0, 0, 1, 2]] + [140.0, -90.0] + np.random.default_rng(2).normal(0, 20, (4, 2))
     error = np.full((4, 2), fit.white_m**2)
-    places = Places(PLACES, VARIANCE, PROFILE)
+    places = Places(PLACES, VARIANCE, PROFILE, lasting=False)
     found = list(joint_posteriors(fit, reports, error, TIME_S, places, lambda _gap: lambda sources: MATRIX[sources]))
     for count in (1, 2):
         assert found[count - 1] == pytest.approx(_enumerated(fit, reports[:count]), abs=1e-9)

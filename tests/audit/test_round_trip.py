@@ -12,6 +12,7 @@ from sim.audit.selection import identify
 from tests.audit.mechanisms import moved
 from tests.audit.movement import people
 from tests.audit.round_trip import Trial, finished, run, table, trial, with_table
+from tests.support import ROOT
 
 QUICK = (
     "identity",
@@ -92,7 +93,7 @@ def test_interrupted_run_continues(tmp_path: Path) -> None:
 
 
 def test_table_of_the_page_is_replaced() -> None:
-    page = Path("docs/how_to/audit.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how_to" / "audit.md").read_text(encoding="utf-8")
     written = with_table(page, "| new |")
     assert written.count("| new |") == 1
     assert "| planar Laplace 200 m |" not in written

@@ -41,7 +41,12 @@ def _attacked(sample: Sample, shift_km: FloatArray) -> AttackResult:
     count = np.bincount(sample.user)[0]
     target = sample.rows(np.arange(len(sample)) % count >= count / 2)
     grid = AttackGrid(
-        sample.plane, *sample.plane.to_m(sample.lat, sample.lon), 25.0, np.full((len(sample), 2), 25.0), 25.0
+        sample.plane,
+        *sample.plane.to_m(sample.lat, sample.lon),
+        25.0,
+        np.full((len(sample), 2), 25.0),
+        len(sample),
+        25.0,
     )
     true = np.column_stack(grid.plane.to_m(target.lat, target.lon))
     estimates = true + 1000 * np.column_stack([shift_km, np.zeros(len(target))])
