@@ -49,7 +49,7 @@ class Trial:
 
     @property
     def task(self) -> Task:
-        """What was tried."""
+        """Identification of the try."""
         return self.case, self.number, self.source, self.pairs
 
     @property
@@ -100,14 +100,14 @@ def with_table(page: str, written: str) -> str:
 
 def finished(file: Path, tasks: Iterable[Task]) -> list[Trial]:
     """Return the results of those tasks that a file has; a line cut off by an interruption is ignored."""
-    wanted, results = set(tasks), []
+    missing, results = set(tasks), []
     for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
         try:
             result = Trial(**json.loads(line))
         except json.JSONDecodeError:
             continue
-        if result.task in wanted:
-            wanted.remove(result.task)
+        if result.task in missing:
+            missing.remove(result.task)
             results.append(result)
     return results
 

@@ -47,11 +47,13 @@ def test_filter_equals_enumeration(drift_m: float) -> None:
     reports = PLACES[[0, 0, 1, 2]] + [140.0, -90.0] + np.random.default_rng(2).normal(0, 20, (4, 2))
     error = np.full((4, 2), fit.white_m**2)
     places = Places(PLACES, VARIANCE, PROFILE, lasting=False)
-    found = list(joint_posteriors(fit, reports, error, TIME_S, places, lambda _gap: lambda sources: MATRIX[sources]))
+    posteriors = list(
+        joint_posteriors(fit, reports, error, TIME_S, places, lambda _gap: lambda sources: MATRIX[sources])
+    )
     for count in (1, 2):
-        assert found[count - 1] == pytest.approx(_enumerated(fit, reports[:count]), abs=1e-9)
+        assert posteriors[count - 1] == pytest.approx(_enumerated(fit, reports[:count]), abs=1e-9)
     for count in (3, 4):  # offsets of different ways to a place are merged
-        assert found[count - 1] == pytest.approx(_enumerated(fit, reports[:count]), abs=0.02)
+        assert posteriors[count - 1] == pytest.approx(_enumerated(fit, reports[:count]), abs=0.02)
 
 
 def test_impossible_report_restarts_the_filter() -> None:
@@ -59,8 +61,10 @@ def test_impossible_report_restarts_the_filter() -> None:
     reports = np.array([[0.0, 0.0], [300.0, 0.0]])
     places = Places(PLACES, np.ones((3, 2)), PROFILE)
     stay = np.eye(3)
-    found = list(joint_posteriors(fit, reports, np.zeros((2, 2)), TIME_S[:2], places, lambda _gap: lambda s: stay[s]))
-    assert found[1] == pytest.approx([0, 1, 0], abs=1e-6)
+    posteriors = list(
+        joint_posteriors(fit, reports, np.zeros((2, 2)), TIME_S[:2], places, lambda _gap: lambda s: stay[s])
+    )
+    assert posteriors[1] == pytest.approx([0, 1, 0], abs=1e-6)
 
 
 def test_rows_of_the_transitions_equal_the_prediction() -> None:
