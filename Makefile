@@ -15,7 +15,7 @@ INSTALL_LOCKED = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN
 
 unexport PYTHONDONTWRITEBYTECODE # for the same reason
 
-.PHONY: run test lint lint-javascript docs package format bench fuzz soak lock clean
+.PHONY: run test lint lint-javascript docs package format bench round-trip fuzz soak lock clean
 
 run: .venv/ready-to-run
 	$(BIN)/lppm-sim run $(SCENARIO)
@@ -46,6 +46,10 @@ docs: .venv/ready-to-develop
 	rm -rf docs/_build/html
 	$(BIN)/python -m sphinx -b html -W --keep-going -n -q -d docs/_build/doctrees docs docs/_build/html
 	@echo "the site is docs/_build/html/index.html"
+
+# Audit simulated mechanisms and write the table of results to the page; continues after an interruption.
+round-trip: .venv/ready-to-develop
+	$(BIN)/python -m tests.audit.round_trip --page docs/how_to/audit.md $(ARGS)
 
 # make bench QUICK=1, or any options: make bench ARGS="peb mk -o bench.json"
 bench: .venv/ready-to-develop

@@ -8,31 +8,26 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-from scipy.spatial import cKDTree
 
-from sim.audit.displacement import Plane, Sample
+from sim.audit.attack_grid import AttackGrid, grid_of
+from sim.audit.displacement import Sample
 from sim.audit.families import FAMILIES
 from sim.audit.hypothesis import Fit
+from sim.audit.joint_filter import JOINT_ATTACK, Places, joint_posteriors, reported
 from sim.audit.memory_attack import MEMORY_ATTACK, estimates_from_memory, has_memory
+from sim.audit.moves import LONGEST_GAP_S, Moves
 from sim.audit.noise import NoiseFit
+from sim.audit.offset import OffsetFit
 from sim.audit.selection import SEED, Finding
 from sim.inference.bayes import condition, normalise
 from sim.interfaces import BoolArray, FloatArray, IntArray
 from sim.rng import stream
 
-MOST_FINE = 1_500
-_COARSE_CELLS = 21
-_CELLS_PER_DISPLACEMENT = 3.0
-_LEAST_CELL_M = 25.0
-_PSEUDO_VISITS = 2.0
-"""Weight of the profile in each row of the transitions."""
 _UNIFORM_SHARE = 0.01
 _FLOOR = 1e-6
 """Weight of a wide likelihood, so that a report between two cells is never impossible."""
-_LONGEST_GAP_S = 6 * 3600.0
 _ROWS_AT_A_TIME = 40_000
 
 FEWEST_ROWS = 10
@@ -40,37 +35,6 @@ FEWEST_ROWS = 10
 
 CONTROLS = ("no report", "random")
 ATTACKS = ("report taken literally", "sporadic, other users", "sporadic, own past", "markov, own past")
-
-
-@dataclass(frozen=True)
-class AttackGrid:
-    """Places that an estimate can be: fine cells that were visited in the past, and coarse cells everywhere."""
-
-    plane: Plane
-    x_m: FloatArray
-    y_m: FloatArray
-    cell_m: float
-    """Side of the fine cells."""
-    wanted_cell_m: float
-    """Cell size that would resolve the mechanism; smaller than `cell_m` if that takes too many cells."""
-
-    def cell_of(self, sample: Sample) -> IntArray:
-        """Return the nearest place of each true position."""
-        return self.nearest(sample.lat, sample.lon)
-
-    def nearest(self, lat: FloatArray, lon: FloatArray) -> IntArray:
-        """Return the nearest place of each position."""
-        _, nearest = self._tree.query(np.column_stack(self.plane.to_m(lat, lon)))
-        return np.asarray(nearest, dtype=np.int64)
-
-    @cached_property
-    def _tree(self) -> cKDTree:
-        return cKDTree(np.column_stack([self.x_m, self.y_m]))
-
-    @property
-    def distance_m(self) -> FloatArray:
-        """Distances between all places, shape (n_places, n_places)."""
-        return np.hypot(self.x_m[:, None] - self.x_m, self.y_m[:, None] - self.y_m)
 
 
 @dataclass(frozen=True)
@@ -84,6 +48,8 @@ class AttackResult:
     """Shape (n, 2)."""
     estimates_m: dict[str, FloatArray]
     """By attack, shape (n, 2)."""
+    new_places: float
+    """Share of the attacked positions in cells that the user did not visit in the past."""
     notes: tuple[str, ...]
 
     @property
@@ -102,7 +68,8 @@ def attack(sample: Sample, finding: Finding) -> AttackResult | None:
     fit = finding.fit.memoryless()
     likelihood, group = likelihoods(fit, target, grid)
     profiles = _profiles(sample.rows(past), grid, target)
-    more = (MEMORY_ATTACK,) if has_memory(finding.fit) else ()
+    more: tuple[str, ...] = (MEMORY_ATTACK,) if has_memory(finding.fit) else ()
+    more += (JOINT_ATTACK,) if isinstance(finding.fit, OffsetFit) else ()
     estimates = {name: np.empty((len(target), 2)) for name in (*CONTROLS, *ATTACKS, *more)}
     estimates[ATTACKS[0]] = np.column_stack(grid.plane.to_m(target.sent_lat, target.sent_lon))
     distance = grid.distance_m
@@ -122,16 +89,32 @@ def attack(sample: Sample, finding: Finding) -> AttackResult | None:
             before = known.rows((known.user == user) & known.sent)
             own_rows, otherwise = target.rows(rows), estimates[ATTACKS[3]][rows]
             estimates[MEMORY_ATTACK][rows] = estimates_from_memory(finding.fit, before, own_rows, grid.plane, otherwise)
+        if isinstance(finding.fit, OffsetFit):
+            posteriors = _jointly(finding.fit, sample.rows((sample.user == user) & sample.sent), grid, known)
+            estimates[JOINT_ATTACK][rows] = _places(grid, _decided(posteriors[-len(rows) :], distance))
     true = np.column_stack(grid.plane.to_m(target.lat, target.lon))
-    return AttackResult(grid, target, true, estimates, tuple(_notes(finding, grid)))
+    new_places = _new_places(known, target, grid)
+    return AttackResult(grid, target, true, estimates, new_places, tuple(_notes(finding, grid)))
+
+
+def _new_places(past: Sample, target: Sample, grid: AttackGrid) -> float:
+    """Return the share of positions in cells that the same user did not visit before."""
+    visited, attacked = (sample.user * len(grid.x_m) + grid.cell_of(sample) for sample in (past, target))
+    return float(1 - np.isin(attacked, visited).mean())
 
 
 def _notes(finding: Finding, grid: AttackGrid) -> Iterator[str]:
-    if has_memory(finding.fit):
+    if isinstance(finding.fit, OffsetFit):
         yield (
-            "The protection is overstated: the mechanism has a hidden memory, such as an offset or repeated reports. "
-            f"Only the attack '{MEMORY_ATTACK}' learns it, from true positions of the user. All others treat reports "
-            "as independent draws, while an adversary may also learn it from the reports alone, such as from roads."
+            f"The offset of a user is hidden. Only two attacks learn it: '{MEMORY_ATTACK}' from true positions of the "
+            f"user, and '{JOINT_ATTACK}' from the reports and the places of other users alone, which needs users who "
+            "share places. The other attacks take reports as independent draws: they overstate the protection."
+        )
+    elif has_memory(finding.fit):
+        yield (
+            "The protection is overstated: the mechanism sends reports again. Only the attack "
+            f"'{MEMORY_ATTACK}' uses this, with true positions of the user. All others take reports as independent "
+            "draws, while an adversary may also recognise repeated reports without any true position."
         )
     if finding.n_sent < finding.n_pairs:
         yield "The attacks and their shares concern sent reports only, not the positions without a report."
@@ -149,25 +132,6 @@ def first_halves(sample: Sample) -> BoolArray:
     count = np.bincount(sample.user)
     start = np.concatenate([[0], np.cumsum(count)])[:-1]
     return np.asarray(np.arange(len(sample)) - start[sample.user] < count[sample.user] / 2)
-
-
-def grid_of(sample: Sample, past: BoolArray) -> AttackGrid:
-    """Return the places of an attack.
-
-    The side of the fine cells is a third of the mean displacement, or larger if that takes too many cells.
-    """
-    plane = sample.plane
-    kept = sample.rows(sample.sent)
-    resolving_m = max(_LEAST_CELL_M, float(kept.distance_m.mean()) / _CELLS_PER_DISPLACEMENT)
-    visited = np.column_stack(plane.to_m(sample.lat[past], sample.lon[past]))
-    cell = resolving_m
-    while len(fine := np.unique(np.rint(visited / cell), axis=0)) > MOST_FINE:
-        cell *= 1.2
-    x, y = plane.to_m(sample.lat, sample.lon)
-    axes = [np.linspace(side.min(), side.max(), _COARSE_CELLS) for side in (x, y)]
-    coarse = np.column_stack([side.ravel() for side in np.meshgrid(*axes)])
-    places = np.concatenate([fine * cell, coarse])
-    return AttackGrid(plane, places[:, 0], places[:, 1], cell, resolving_m)
 
 
 def likelihoods(fit: Fit, target: Sample, grid: AttackGrid) -> tuple[FloatArray, IntArray]:
@@ -219,39 +183,41 @@ def _smoothed(counts: FloatArray) -> FloatArray:
     return uniform if counts.sum() == 0 else (1 - _UNIFORM_SHARE) * normalise(counts) + _UNIFORM_SHARE * uniform
 
 
-@dataclass(frozen=True)
-class Moves:
-    """Transitions counted in the own past; each row is completed by the profile."""
-
-    source: IntArray
-    target: IntArray
-    visits: FloatArray
-    """Number of counted transitions from each cell."""
-    profile: FloatArray
-
-    @classmethod
-    def of(cls, past: Sample, grid: AttackGrid, profile: FloatArray) -> Moves:
-        """Count the transitions between consecutive rows without a long gap."""
-        cell = grid.cell_of(past)
-        near = np.diff(past.time_s) <= _LONGEST_GAP_S
-        source, target = cell[:-1][near], cell[1:][near]
-        return cls(source, target, np.bincount(source, minlength=profile.size).astype(float), profile)
-
-    def predict(self, posterior: FloatArray) -> FloatArray:
-        """Return the distribution of the next cell."""
-        scaled = posterior / (self.visits + _PSEUDO_VISITS)
-        moved = np.bincount(self.target, scaled[self.source], minlength=posterior.size)
-        return np.asarray(moved + _PSEUDO_VISITS * scaled.sum() * self.profile)
-
-
 def _filtered(rows: Sample, profile: FloatArray, moves: Moves, likelihood: FloatArray) -> Iterator[FloatArray]:
     """Yield the posterior of each row of a user; a long gap restarts at the profile."""
     posterior = profile
     gaps = np.diff(rows.time_s, prepend=-math.inf)
     for gap, row in zip(gaps.tolist(), likelihood, strict=True):
-        prior = profile if gap > _LONGEST_GAP_S else moves.predict(posterior)
+        prior = profile if gap > LONGEST_GAP_S else moves.predict(posterior)
         posterior = _posterior(prior, row)
         yield posterior
+
+
+def _jointly(fit: OffsetFit, reports: Sample, grid: AttackGrid, known: Sample) -> FloatArray:
+    """Return the posterior of each report of a user by an adversary who knows the past of the other users only."""
+    others = known.rows(known.user != reports.user[0])
+    correction, error = reported(fit, reports)
+    position = np.column_stack(grid.plane.to_m(reports.sent_lat, reports.sent_lon)) + correction
+    profile = _with_own_places(others, grid)
+    places = Places(np.column_stack([grid.x_m, grid.y_m]), grid.side_m**2 / 12, profile)
+    moves = Moves.of(others, grid, profile)
+    return np.array(list(joint_posteriors(fit, position, error, reports.time_s, places, moves.after)))
+
+
+def _with_own_places(others: Sample, grid: AttackGrid) -> FloatArray:
+    """Return the histogram of the places of other users, with a uniform place as often as these have one of their own.
+
+    Without the latter, a wrong offset that moves the user to places of other users would be more probable than the true
+    one.
+    """
+    cell = grid.cell_of(others)
+    visitors = np.bincount(np.unique(np.column_stack([cell, others.user]), axis=0)[:, 0], minlength=grid.x_m.size)
+    alone = float((visitors[cell] < 2).mean()) if len(others) else 1.0
+    share = min(max(alone, _UNIFORM_SHARE), 1 - _UNIFORM_SHARE)
+    area = grid.side_m.prod(axis=1) * (np.arange(grid.x_m.size) >= grid.n_fine)
+    counts = np.bincount(cell, minlength=grid.x_m.size).astype(float)
+    uniform = normalise(area)
+    return uniform if len(others) == 0 else (1 - share) * normalise(counts) + share * uniform
 
 
 def _posterior(prior: FloatArray, likelihood: FloatArray) -> FloatArray:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -150,15 +151,15 @@ def _kernel(extent: Extent, metric: Metric, epsilon_per_km: float, reach: int) -
     return np.exp(-epsilon_per_km * distance)
 
 
-def fit_grid_exponential(
-    sample: Sample, lattice: Lattice | None, *, intervals: bool = True
-) -> list[GridExponentialFit]:
-    """Return the mechanism with both metrics and both borders; nothing without a grid of few cells."""
+def fit_grid_exponential(sample: Sample, lattice: Lattice | None) -> list[GridExponentialFit]:
+    """Return the mechanism with both metrics and both borders, without intervals.
+
+    There is nothing without a grid of few cells.
+    """
     extent = None if lattice is None else extent_of(lattice, sample)
     if lattice is None or extent is None:
         return []
-    true, sent = cells_of(lattice, extent, sample)
-    pairs, count = np.unique(np.stack([true, sent]), axis=1, return_counts=True)
+    pairs, count = _counted(lattice, extent, sample)
     mean_km = float(sample.distance_m.mean()) / 1e3
     if not mean_km > 0:
         return []
@@ -167,12 +168,30 @@ def fit_grid_exponential(
     borders: tuple[Border, ...] = ("normalised", "clamped")
     for metric in metrics:
         for border in borders:
-
-            def log_likelihood(epsilon: float, metric: Metric = metric, border: Border = border) -> float:
-                table = channel(extent, metric, border, epsilon)
-                return float(count @ np.log(np.maximum(table[pairs[0], pairs[1]], _TINY)))
-
+            log_likelihood = _along(extent, metric, border, pairs, count)
             epsilon = maximised(log_likelihood, 2 / mean_km, reach=4.0, points=7)
-            interval = profile_interval(log_likelihood, epsilon) if intervals else (math.nan, math.nan)
-            fits.append(GridExponentialFit(lattice, extent, metric, border, epsilon, interval))
+            fits.append(GridExponentialFit(lattice, extent, metric, border, epsilon))
     return fits
+
+
+def with_interval(fit: GridExponentialFit, sample: Sample) -> GridExponentialFit:
+    """Return a fit with the interval of epsilon."""
+    log_likelihood = _along(fit.extent, fit.metric, fit.border, *_counted(fit.lattice, fit.extent, sample))
+    return replace(fit, interval=profile_interval(log_likelihood, fit.epsilon_per_km))
+
+
+def _counted(lattice: Lattice, extent: Extent, sample: Sample) -> tuple[IntArray, IntArray]:
+    """Return the distinct pairs of true and sent cell, shape (2, n), and their numbers."""
+    return np.unique(np.stack(cells_of(lattice, extent, sample)), axis=1, return_counts=True)
+
+
+def _along(
+    extent: Extent, metric: Metric, border: Border, pairs: IntArray, count: IntArray
+) -> Callable[[float], float]:
+    """Return the log-likelihood of epsilon for distinct pairs of cells, shape (2, n), and their counts."""
+
+    def log_likelihood(epsilon: float) -> float:
+        table = channel(extent, metric, border, epsilon)
+        return float(count @ np.log(np.maximum(table[pairs[0], pairs[1]], _TINY)))
+
+    return log_likelihood

@@ -41,7 +41,7 @@ def estimates_from_memory(fit: Fit, past: Sample, target: Sample, plane: Plane, 
 
 def _without_offset(fit: OffsetFit, past: Sample, target: Sample, plane: Plane) -> FloatArray:
     """Return the reports less the expected offset, which drifts back to zero."""
-    shifts = [_cell_shift(fit, one) for one in (past, target)]
+    shifts = [cell_shift(fit, one) for one in (past, target)]
     displaced = np.column_stack([past.dx_m, past.dy_m]) + shifts[0]
     constant_s = fit.time_constant_h * 3600
     age = past.time_s[-1] - past.time_s
@@ -53,7 +53,7 @@ def _without_offset(fit: OffsetFit, past: Sample, target: Sample, plane: Plane) 
     return np.asarray(reported - kept[:, None] * displaced[recent].mean(axis=0))
 
 
-def _cell_shift(fit: OffsetFit, sample: Sample) -> FloatArray:
+def cell_shift(fit: OffsetFit, sample: Sample) -> FloatArray:
     """Return the centres of the reported cells relative to the reports, in metres."""
     if fit.lattice is None:
         return np.zeros((len(sample), 2))

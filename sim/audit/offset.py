@@ -80,8 +80,8 @@ class OffsetFit:
         if self.drift_m == 0:
             along = constant_box_log_mass(sample, west, east, self.sd_m)
             return along + constant_box_log_mass(sample, south, north, self.sd_m)
-        along = box_log_mass(sample, west, east, self.sd_m, self.drift_m)
-        return along + box_log_mass(sample, south, north, self.sd_m, self.drift_m)
+        low, high = np.stack([west, south]), np.stack([east, north])
+        return box_log_mass(sample, low, high, self.sd_m, self.drift_m)
 
     def innovations(self, sample: Sample) -> FloatArray:
         """Return the standardised deviations from the predictions on both axes, except those of first rows.
@@ -148,11 +148,14 @@ def fit_offset(sample: Sample, lattice: Lattice | None, *, intervals: bool = Tru
     gain = float(drifting.log_mass(sample).sum() - constant.log_mass(sample).sum())
     moved = drifting.drift_m * math.sqrt(hours)
     best = drifting if gain > _CONSTANT_NATS and moved > max(_LEAST_MOVED_M, 0.01 * drifting.sd_m) else constant
-    if not intervals:
-        return best
-    known = ("sd_m", "drift_m") if best.drift_m else ("sd_m",)
-    parameters = [profile_interval(_along(best, sample, name), getattr(best, name)) for name in known]
-    return replace(best, intervals=(*parameters, *([] if best.drift_m else [(0.0, 0.0)])))
+    return with_intervals(best, sample) if intervals else best
+
+
+def with_intervals(fit: OffsetFit, sample: Sample) -> OffsetFit:
+    """Return a fit with the intervals of its parameters."""
+    known = ("sd_m", "drift_m") if fit.drift_m else ("sd_m",)
+    parameters = [profile_interval(_along(fit, sample, name), getattr(fit, name)) for name in known]
+    return replace(fit, intervals=(*parameters, *([] if fit.drift_m else [(0.0, 0.0)])))
 
 
 def _mean_lengths(sample: Sample) -> FloatArray:

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 from sim.audit.displacement import Sample
+from sim.inference.bayes import normalise
 from sim.interfaces import BoolArray, FloatArray
 
 _TINY = 1e-300
@@ -15,6 +16,8 @@ _BINS = 121
 _SDS = 4.5
 """Extent of the grid of offsets in standard deviations."""
 _DT_RATIO = math.log(1.1)
+_NO_STEP = -(10**6)
+"""Number of the step of a row without a time difference."""
 _REPEAT = 0.02
 """Prior probability that the previous report is sent again, as by a cache, whatever the position."""
 
@@ -86,32 +89,37 @@ def _log_interval(low: FloatArray, high: FloatArray) -> FloatArray:
 
 
 def box_log_mass(sample: Sample, low: FloatArray, high: FloatArray, sd_m: float, drift_m: float) -> FloatArray:
-    """Return the log predictive mass of intervals that contain a drifting offset, by a filter on a grid of offsets.
+    """Return the log predictive mass of boxes that contain a drifting offset, by a filter on a grid of offsets.
 
-    A step between rows is rounded to 10 % of its length, which changes the standard deviation of the drift by 5 %.
+    `low` and `high` have the sides on both axes, which are independent, shape (2, n). A step between rows is rounded to
+    10 % of its length, which changes the standard deviation of the drift by 5 %.
     """
     edges = np.linspace(-_SDS * sd_m, _SDS * sd_m, _BINS + 1)
     width = edges[1] - edges[0]
-    stationary = np.diff(ndtr(edges / sd_m))
-    stationary /= stationary.sum()
-    overlap = np.clip((np.minimum(high[:, None], edges[1:]) - np.maximum(low[:, None], edges[:-1])) / width, 0.0, 1.0)
+    stationary = np.tile(normalise(np.diff(ndtr(edges / sd_m))), (2, 1))
+    overlap = np.minimum(high.T[:, :, None], edges[1:]) - np.maximum(low.T[:, :, None], edges[:-1])
+    overlap = np.clip(overlap / width, 0.0, 1.0)
     hours = np.diff(sample.time_s, prepend=sample.time_s[:1]) / 3600
-    step = np.where(hours > 0, np.rint(np.log(np.maximum(hours, 1e-9)) / _DT_RATIO), -(10**6)).astype(np.int64)
-    moves = {
-        int(s): _transition(edges, math.exp(s * _DT_RATIO), sd_m, drift_m) for s in np.unique(step) if s > -(10**6)
-    }
-    log_mass = np.empty(len(sample))
-    again = repeats_previous(sample)[:, None]
+    step = np.where(hours > 0, np.rint(np.log(np.maximum(hours, 1e-9)) / _DT_RATIO), _NO_STEP).astype(np.int64)
+    used = np.unique(step[sample.follows])
+    moves = {int(s): _transition(edges, math.exp(s * _DT_RATIO), sd_m, drift_m) for s in used if s != _NO_STEP}
+    masses = np.empty((len(sample), 2))
+    again = repeats_previous(sample)[:, None, None]
     # One of the two axes may exclude a repeat while the other does not: each has half of its log probability.
     overlap = (1 - _REPEAT) * overlap + np.where(again, math.sqrt(_REPEAT), 0.0)
-    state = stationary
+    state, ones = stationary, np.ones(_BINS)
     for row, (follows, s) in enumerate(zip(sample.follows.tolist(), step.tolist(), strict=True)):
         state = stationary if not follows else state @ moves[s] if s in moves else state
         joint = state * overlap[row]
-        mass = float(joint.sum())
-        log_mass[row] = math.log(max(mass, _TINY))
-        state = joint / mass if mass > _TINY else stationary
-    return log_mass
+        mass = masses[row] = joint @ ones
+        state = joint / mass[:, None] if min(mass.tolist()) > _TINY else _restarted(joint, mass, stationary)
+    return np.asarray(np.log(np.maximum(masses, _TINY)).sum(axis=1))
+
+
+def _restarted(joint: FloatArray, mass: FloatArray, stationary: FloatArray) -> FloatArray:
+    """Return the state on both axes; without mass on an axis its offset is unknown again."""
+    known = mass[:, None] > _TINY
+    return np.where(known, joint / np.maximum(mass, _TINY)[:, None], stationary)
 
 
 def _transition(edges: FloatArray, hours: float, sd_m: float, drift_m: float) -> FloatArray:
@@ -123,5 +131,6 @@ def _transition(edges: FloatArray, hours: float, sd_m: float, drift_m: float) ->
         side = min(0.5, (spread / width) ** 2 / 2)
         table = (1 - 2 * side) * np.eye(middle.size) + side * (np.eye(middle.size, k=1) + np.eye(middle.size, k=-1))
     else:
-        table = np.diff(ndtr((edges[None, :] - keep * middle[:, None]) / spread), axis=1)
+        lower = np.diff(ndtr((edges - keep * middle[: (middle.size + 1) // 2, None]) / spread), axis=1)
+        table = np.concatenate([lower, lower[: middle.size // 2][::-1, ::-1]])
     return np.asarray(table / np.maximum(table.sum(axis=1, keepdims=True), _TINY))

@@ -13,6 +13,7 @@ import numpy as np
 from sim.analysis.answers.home_exposure import Night
 from sim.audit.answers import Answer, answers
 from sim.audit.attack import AttackResult, attack
+from sim.audit.face_value import face_value_note
 from sim.audit.home_curves import HomeCurve
 from sim.audit.input_warnings import exchange_warning, unmatched_warning
 from sim.audit.kernel import Kernel, empirical_kernel
@@ -55,11 +56,18 @@ def audit(pairs: Pairs, names: Sequence[str], *, night: Night = Night()) -> Audi
         ([], []) if attacked is None else user_answers(attacked, pairs.sample, timed=pairs.timed, night=night)
     )
     attack_notes = () if attacked is None else attacked.notes
+    literal = None if attacked is None else face_value_note(attacked, finding)
     exchanged = exchange_warning(
         pairs.sample, timed=pairs.timed, noise=_is_continuous_noise(finding), one_file=len(names) == 1
     )
     warnings = (*pairs.warnings, *([exchanged] if exchanged else ()))
-    notes = (*warnings, *attack_notes, *_notes(pairs, finding), *_night_notes(pairs, night))
+    notes = (
+        *warnings,
+        *([literal] if literal else ()),
+        *attack_notes,
+        *_notes(pairs, finding),
+        *_night_notes(pairs, night),
+    )
     kernel = empirical_kernel(pairs.sample)
     return Audit(tuple(names), pairs, finding, kernel, attacked, answered, tuple(users), tuple(curves), night, notes)
 

@@ -14,13 +14,13 @@ from scipy.stats import ks_2samp, kstest
 from sim.audit.deterministic import fit_identity, fit_regions, fit_snapping
 from sim.audit.displacement import Sample
 from sim.audit.families import FAMILIES, Family
-from sim.audit.grid_exponential import GridExponentialFit, fit_grid_exponential
+from sim.audit.grid_exponential import GridExponentialFit, fit_grid_exponential, with_interval
 from sim.audit.hypothesis import Estimate, Fit
 from sim.audit.lattice import Lattice, find_lattice
 from sim.audit.memory import fit_memory
 from sim.audit.mixture import MixtureFit, fit_fixed_place, fit_hiding, fit_noise_mixture, own_place
 from sim.audit.noise import NoiseFit, fit_noise
-from sim.audit.offset import LEAST_WHITE_M, OffsetFit, fit_offset
+from sim.audit.offset import LEAST_WHITE_M, OffsetFit, fit_offset, with_intervals
 from sim.audit.zone import Presence, fit_dropping, fit_moved_zone
 from sim.interfaces import FloatArray, IntArray
 from sim.rng import stream
@@ -123,11 +123,20 @@ def identify(sample: Sample, *, complete: bool = False) -> Finding:
         if candidate.difference > _NEARLY_NATS:
             break
     function = next(function for function, fit in scored if fit is chosen)
-    fit = next((again for again in function(kept, True) if _same(again, chosen)), chosen)
+    fit = _with_intervals(function, chosen, kept)
     kind = "unknown" if any(check.rejected for check in checks) else fit.kind
     if presence.kind != "all":
         kind = presence.kind if kind == "identity" else f"{presence.kind}+{kind}"
     return Finding(kind, fit, presence, candidates, checks, lattice, len(sample), int(sample.sent.sum()))
+
+
+def _with_intervals(function: FitFunction, fit: Fit, sample: Sample) -> Fit:
+    """Return a fit with the intervals of its parameters; those that are slow to fit are not fitted again."""
+    if isinstance(fit, OffsetFit):
+        return with_intervals(fit, sample)
+    if isinstance(fit, GridExponentialFit):
+        return with_interval(fit, sample)
+    return next((again for again in function(sample, True) if _same(again, fit)), fit)
 
 
 def at_most(sample: Sample, count: int) -> Sample:
@@ -209,7 +218,7 @@ def _random(lattice: Lattice | None, *, with_memory: bool) -> list[FitFunction]:
     if lattice is not None:
         functions += [partial(_noise, family, lattice, True) for family in FAMILIES]
     functions.append(lambda s, _: _some(fit_hiding(s, lattice)))
-    functions.append(lambda s, i: fit_grid_exponential(s, lattice, intervals=i))
+    functions.append(lambda s, _: fit_grid_exponential(s, lattice))
     if with_memory:
         functions.append(lambda s, i: _some(fit_offset(s, lattice, intervals=i)))
         functions.append(lambda s, i: _some(fit_memory(s, lattice, intervals=i)))

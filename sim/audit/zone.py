@@ -16,8 +16,8 @@ from sim.interfaces import BoolArray, FloatArray, Generator, IntArray
 _LEAST_ROWS = 3
 _MOST_EXCEPTIONS = 0.05
 _CENTRED = 0.9
-_REACHES = (0.25, 0.5, 0.75, 1.0)
-"""Largest distance of a random centre from the most visited place, as shares of the radius."""
+_REACHES = np.linspace(0.05, 1.0, 20)
+"""Largest distances of a random centre from the most visited place, as shares of the radius."""
 _NO_RADIUS = 1e-4
 _SAME_VISIT_M = 30.0
 _CENTRE_ERROR_M = 10.0
@@ -184,26 +184,39 @@ def _zone(sample: Sample, altered: BoolArray, user: int) -> tuple[Zone, FloatArr
     centres, least, most, wrong = separating_circles(points, inside)
     if wrong > max(1, 0.2 * inside.sum()):
         return None
-    fits = (least[:, None] <= _RADII_M) & (most[:, None] > _RADII_M)
     away = np.hypot(*(centres - _most_visited(points[inside])).T)
-    share = np.array([_feasible(fits, away, reach) for reach in _REACHES]) * _area_of_cell(centres)
+    share = np.array([_feasible(least, most, away, reach) for reach in _REACHES]) * _area_of_cell(centres)
     if not share[-1].sum() > 0:
         return None
     posterior = share[-1] / share[-1].sum()
-    weights = (fits * (posterior / np.maximum(fits.sum(axis=0), 1))).sum(axis=1)
+    weights = _weights_of_centres(least, most, posterior)
     lat, lon = plane.to_degrees(*(np.array(value) for value in weights @ centres / weights.sum()))
     low, radius, high = _quantiles(posterior)
     return Zone(user, float(lat), float(lon), radius, low, high, wrong), share
 
 
-def _feasible(fits: BoolArray, away_m: FloatArray, reach: float) -> FloatArray:
+def _feasible(least: FloatArray, most: FloatArray, away_m: FloatArray, reach: float) -> FloatArray:
     """Return the number of feasible centres within `reach` radii of a place, per area, for each radius.
 
-    `away_m` has the distance of each centre from the place; `fits` [centre, radius] says which are feasible.
+    A centre is feasible for the radii from `least` to `most`; `away_m` is its distance from the place.
     """
-    near = np.searchsorted(_RADII_M, away_m / reach)
-    within = np.arange(_RADII_M.size) >= near[:, None]
-    return np.asarray((fits & within).sum(axis=0) / (np.pi * (reach * _RADII_M) ** 2))
+    start, end = _radii_between(np.maximum(least, away_m / reach), most)
+    change = np.bincount(start, minlength=_RADII_M.size + 1) - np.bincount(end, minlength=_RADII_M.size + 1)
+    return np.asarray(change.cumsum()[:-1] / (np.pi * (reach * _RADII_M) ** 2))
+
+
+def _weights_of_centres(least: FloatArray, most: FloatArray, posterior: FloatArray) -> FloatArray:
+    """Return the probability of each centre, if those that are feasible for a radius are equally probable."""
+    start, end = _radii_between(least, most)
+    change = np.bincount(start, minlength=_RADII_M.size + 1) - np.bincount(end, minlength=_RADII_M.size + 1)
+    up_to = np.concatenate([[0.0], (posterior / np.maximum(change.cumsum()[:-1], 1)).cumsum()])
+    return np.asarray(up_to[end] - up_to[start])
+
+
+def _radii_between(least: FloatArray, most: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return the first index of `_RADII_M` in each interval [least, most), and the index after the last one."""
+    start, end = np.searchsorted(_RADII_M, least), np.searchsorted(_RADII_M, most)
+    return start, np.maximum(start, end)
 
 
 def _area_of_cell(centres: FloatArray) -> float:

@@ -30,6 +30,7 @@ from tests.audit.mechanisms import (
     truncated_decimals,
     zone,
 )
+from tests.audit.movement import runs
 
 METRES_PER_DEGREE_OF_ANDROID = 111_000.0
 
@@ -68,6 +69,7 @@ CASES = (
     _case("drifting offset, 24 h", drifting_offset(300, 24), "drifting_offset", "sd_m", 300),
     _case("zone, dropped", zone(800), "zone", "radius_m", 800),
     _case("zone, random centre", zone(1000, away_m=500), "zone", "radius_m", 1000),
+    Case("zone, random centre, runs", zone(1000, away_m=500), ("zone",), "radius_m", 1000, runs),
     _case("zone, moved", zone(800, hidden=False), "zone_moved", "radius_m", 800),
     _case(
         "Location Guard: Laplace, cached 30 min",

@@ -12,8 +12,9 @@ import numpy as np
 import sim
 from sim.audit.displacement import Sample
 from sim.interfaces import FloatArray, Generator
-from tests.audit.movement import CENTRE, EAST, M_PER_DEGREE
+from tests.audit.movement import CENTRE, EAST, M_PER_DEGREE, people
 
+Movement = Callable[..., Sample]
 Release = Callable[[Sample, Generator], Sample]
 
 
@@ -26,6 +27,7 @@ class Case:
     kinds: tuple[str, ...]
     parameter: str | None
     truth: float | Callable[[Sample], float] = math.nan
+    movement: Movement = people
 
     def true_value(self, sample: Sample) -> float:
         return self.truth(sample) if callable(self.truth) else self.truth

@@ -17,6 +17,7 @@ EAST = M_PER_DEGREE * math.cos(math.radians(CENTRE[0]))
 DAY_S = 86_400.0
 GPS_M = 5.0
 SPEED_M_S = 8.0
+RUN_M_PER_MINUTE = 170.0
 
 
 def people(rng: Generator, *, users: int = 20, pairs: int = 2000, days: float = 21.0) -> Sample:
@@ -74,6 +75,31 @@ def _along(stops: FloatArray, leaves: FloatArray, at: FloatArray, times: FloatAr
     share = np.clip(travelled / np.maximum(length, 1.0), 0.0, 1.0)
     place = stops[before] + way * share[:, None]
     return place[:, 0], place[:, 1]
+
+
+def runs(rng: Generator, *, users: int = 20, pairs: int = 2000) -> Sample:
+    """Return recorded morning runs: closed loops from home by two places, as apps with privacy zones record them.
+
+    There is a position each minute, from two minutes before the start.
+    """
+    parts = []
+    for _ in range(users):
+        home = rng.normal(0, 4000, 2)
+        recorded: list[FloatArray] = []
+        while sum(map(len, recorded)) < pairs // users:
+            angle = rng.uniform(0, 2 * math.pi) + np.array([0.0, rng.uniform(0.5, 2.0)])
+            away = rng.uniform(1000, 2500, 2)
+            corners = home + np.array([[0, 0], *np.column_stack([away * np.cos(angle), away * np.sin(angle)]), [0, 0]])
+            at = np.concatenate([[0.0], np.hypot(*np.diff(corners, axis=0).T).cumsum()])
+            minutes = np.arange(-2, math.floor(at[-1] / RUN_M_PER_MINUTE) + 1)
+            place = [np.interp(minutes * RUN_M_PER_MINUTE, at, corners[:, axis]) for axis in (0, 1)]
+            recorded.append(np.column_stack([len(recorded) * DAY_S + 6 * 3600 + (minutes + 2) * 60.0, *place]))
+        parts.append(np.concatenate(recorded)[: pairs // users])
+    number = np.repeat(np.arange(users), pairs // users)
+    time_s, x, y = np.concatenate(parts).T
+    x, y = x + rng.normal(0, GPS_M, x.size), y + rng.normal(0, GPS_M, y.size)
+    lat, lon = CENTRE[0] + y / M_PER_DEGREE, CENTRE[1] + x / EAST
+    return Sample(number.astype(np.int64), time_s, lat, lon, lat.copy(), lon.copy())
 
 
 def cabs(rng: Generator, *, users: int = 10, pairs: int = 2000) -> Sample | None:

@@ -12,9 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from sim.audit.answers import answers
-from sim.audit.attack import Moves, attack, grid_of, likelihoods
+from sim.audit.attack import attack, likelihoods
+from sim.audit.attack_grid import grid_of
 from sim.audit.displacement import Sample
 from sim.audit.matching import Matching
+from sim.audit.moves import Moves
 from sim.audit.page import page
 from sim.audit.pairs import Pairs
 from sim.audit.record import as_json, audit

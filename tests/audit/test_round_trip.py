@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from sim.audit.selection import identify
 from tests.audit.mechanisms import moved
 from tests.audit.movement import people
-from tests.audit.round_trip import Trial, table, trial
+from tests.audit.round_trip import Trial, finished, run, table, trial, with_table
+from tests.support import ROOT
 
 QUICK = (
     "identity",
@@ -76,3 +78,23 @@ def test_table_counts_failures() -> None:
         Trial("3 decimals", "people", 1, "regions", False, 1e-3, 2e-3, False),
     ]
     assert table(trials).splitlines()[-1] == "| 3 decimals | 2 | 1 | 1 | 1 | regions |"
+
+
+def test_interrupted_run_continues(tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    tasks = [("identity", number, "people", 200) for number in range(2)]
+    run(tasks[:1], 1, file)
+    file.write_text(file.read_text() + '{"case": "identity", "nu')  # interrupted while writing
+    assert [result.task for result in finished(file, tasks)] == tasks[:1]
+    assert len(run(tasks, 1, file)) == 2
+    before = file.read_text()
+    assert len(run(tasks, 1, file)) == 2
+    assert file.read_text() == before
+
+
+def test_table_of_the_page_is_replaced() -> None:
+    page = (ROOT / "docs" / "how_to" / "audit.md").read_text(encoding="utf-8")
+    written = with_table(page, "| new |")
+    assert written.count("| new |") == 1
+    assert "| planar Laplace 200 m |" not in written
+    assert len(page) - len(written) == len(page[page.index("| mechanism | tries") :].split("\n\n")[0]) - len("| new |")

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from sim.analysis.answers.home_exposure import Night
-from sim.audit.attack import AttackGrid, AttackResult
+from sim.audit.attack import AttackResult
+from sim.audit.attack_grid import AttackGrid
 from sim.audit.displacement import M_PER_DEGREE, Sample
 from sim.audit.figures import home_figure
 from sim.audit.home_curves import HomeCurve
@@ -39,10 +40,17 @@ def _attacked(sample: Sample, shift_km: FloatArray) -> AttackResult:
     """Return an attack of the second half whose estimates are `shift_km` to the east, by user and row."""
     count = np.bincount(sample.user)[0]
     target = sample.rows(np.arange(len(sample)) % count >= count / 2)
-    grid = AttackGrid(sample.plane, *sample.plane.to_m(sample.lat, sample.lon), 25.0, 25.0)
+    grid = AttackGrid(
+        sample.plane,
+        *sample.plane.to_m(sample.lat, sample.lon),
+        25.0,
+        np.full((len(sample), 2), 25.0),
+        len(sample),
+        25.0,
+    )
     true = np.column_stack(grid.plane.to_m(target.lat, target.lon))
     estimates = true + 1000 * np.column_stack([shift_km, np.zeros(len(target))])
-    return AttackResult(grid, target, true, {"report taken literally": estimates, "markov, own past": true}, ())
+    return AttackResult(grid, target, true, {"report taken literally": estimates, "markov, own past": true}, 0.0, ())
 
 
 def _answers(shift_km: FloatArray, **options: Any) -> tuple[list[UserAnswer], list[HomeCurve]]:
