@@ -139,9 +139,9 @@ def choose(
 
 def _warnings(scenario: Scenario, request: Request, remarks: Sequence[str]) -> Iterator[str]:
     """Yield what limits the trust in a choice: cells that are too large, too few users, implausible mechanisms."""
-    grid = scenario.world.grid.build()
+    locations = scenario.build_locations()
     name = "the radius" if request.kind == "hide-home" else "the goal"
-    if text := unresolved(request.distance_km, grid):
+    if text := unresolved(request.distance_km, locations):
         yield f"{name} of {1000 * request.distance_km:g} m is {text}"
     yield from remarks
 
