@@ -26,6 +26,24 @@ FIRST = {ROUTINE: ("error_km", "Error of the estimate, km"), STRANGER: ("found",
 """Column and heading of the first panel of each adversary; the other panels show the shares located."""
 
 
+LABELS = {
+    "Android": "Android, grid",
+    "AndroidS2": "Android, S2 cells",
+    "WebKit": "iOS, WebKit",
+    "Browser": "Browser draft",
+    "Meshtastic-13": "Meshtastic, 13 bits",
+    "Decimals-2": "Two decimals",
+    "LG": "Location Guard, medium",
+    "LG-high": "Location Guard, high",
+    "LG-memoised": "Location Guard, by place",
+    "ConstantOffset": "Constant offset",
+    "SP-Zone": "Privacy zone, known",
+    "SP-HiddenZone": "Privacy zone, hidden",
+    "SP-RandomZone": "Privacy zone, random",
+}
+"""What readers outside the project call the mechanisms; default: their names."""
+
+
 class Series(NamedTuple):
     """What the figure shows of one population."""
 
@@ -44,9 +62,10 @@ def draw(populations: list[Series], last_day: int, out: Path) -> None:
     columns = 1 + len(populations)
     style = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}
     with plt.rc_context(style):
-        size = (2.2 + 2.5 * columns, 2 * (0.27 * len(names) + 1.3) + 1.6)
+        size = (3.0 + 2.4 * columns, 2 * (0.27 * len(names) + 1.4) + 1.7)
         figure = plt.figure(figsize=size, layout="constrained")
-        figure.suptitle(TITLE, fontsize=13, fontweight="bold", x=0.008, ha="left")
+        figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
+        figure.suptitle(f"{TITLE}\n", fontsize=13, fontweight="bold", x=0.008, ha="left")
         rows = figure.subfigures(2, 1, hspace=0.03)
         for part, adversary in zip(rows, ADVERSARIES, strict=True):
             part.suptitle(ROWS[adversary], fontsize=11.5, x=0.008, ha="left", fontweight="bold", color="#444444")
@@ -57,7 +76,9 @@ def draw(populations: list[Series], last_day: int, out: Path) -> None:
                 table = own.tables[adversary].reindex(names)
                 _panel(panel, table, "located", f"{own.people}\nLocated within 564 m", last_day)
             losses = first[ROUTINE]["loss_km"].loc[names]
-            axes[0].set_yticks(range(len(names)), [f"{name}  ({losses[name]:.1f} km)" for name in names])
+            axes[0].set_yticks(
+                range(len(names)), [f"{LABELS.get(name, name)}  ({losses[name]:.1f} km)" for name in names]
+            )
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
         figure.savefig(out, dpi=150)
@@ -69,12 +90,29 @@ def _panel(panel: Any, table: pd.DataFrame, column: str, heading: str, last_day:
     share = column != "error_km"
     marks = {"linestyle": "", "zorder": 3, "clip_on": False}
     panel.hlines(places, own, ours, color="#999999", linewidth=1.4, zorder=1)
-    panel.plot(own, places + 0.1, marker="o", color=PHONE_COLOUR, markersize=6.5, label="phone or app", **marks)
-    panel.plot(ours, places - 0.1, marker="D", color=OUR_COLOUR, markersize=5.5, label=f"{OURS}, same loss", **marks)
+    panel.plot(
+        own,
+        places + 0.1,
+        marker="o",
+        color=PHONE_COLOUR,
+        markersize=6.5,
+        label="phone or app (mean loss of commuters in parentheses)",
+        **marks,
+    )
+    panel.plot(
+        ours,
+        places - 0.1,
+        marker="D",
+        color=OUR_COLOUR,
+        markersize=5.5,
+        label=f"{OURS} of this project at the same loss",
+        **marks,
+    )
     control = table[f"control_{column}"].dropna().iloc[0]
     panel.axvline(control, color="black", linestyle="--", linewidth=1.1, label="no report")
     for place in places[own.isna()]:
-        panel.text(0.5, place, "not applicable", color="#888888", fontsize=8, ha="center", va="center")
+        text = panel.text(0.5, place, "not applicable", color="#777777", fontsize=8.5, ha="center", va="center")
+        text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1.5})
     panel.set_xlim((-0.03, 1.03) if share else (-0.03, None))
     panel.set_ylim(-0.6, len(table) - 0.4)
     panel.set_title(heading.format(days=last_day), fontsize=10, loc="left")
@@ -82,4 +120,5 @@ def _panel(panel: Any, table: pd.DataFrame, column: str, heading: str, last_day:
     panel.grid(axis="x", color="#dddddd")
     panel.set_axisbelow(True)
     if share:
+        panel.set_xticks([0, 0.5, 1.0])
         panel.xaxis.set_major_formatter("{x:.0%}")
