@@ -13,6 +13,7 @@ import pytest
 
 import sim
 from sim.components.files import VARIABLE, Place
+from sim.scenario.reading.source import read
 from sim.storage.load import load
 from tests.support import ROOT, done
 from tools import approximate_location as tool
@@ -90,7 +91,7 @@ def test_every_phone_mechanism_is_in_the_scenario() -> None:
 @pytest.mark.parametrize("name", ["gowalla", "cabs"])
 def test_real_people_have_the_mechanisms_of_commuters(name: str) -> None:
     """The figure has one row for each mechanism; only parameters that count time may differ."""
-    commuters, real = (tool.read(tool.SCENARIOS / tool.POPULATIONS[one].scenario).data for one in ("commuters", name))
+    commuters, real = (read(tool.SCENARIOS / tool.POPULATIONS[one].scenario).data for one in ("commuters", name))
     world = {key: value for key, value in commuters["world"].items() if key != "roads"}
     assert real["world"] == world
     by_name, own = (dict(map(named, data["lppms"])) for data in (commuters, real))
@@ -106,8 +107,8 @@ def test_real_people_have_the_mechanisms_of_commuters(name: str) -> None:
 
 def named(lppm: Any) -> tuple[str, dict[str, Any]]:
     """Return the name of a mechanism in a scenario file and its keys."""
-    parameters = {"kind": lppm} if isinstance(lppm, str) else lppm
-    return parameters.get("name", parameters.get("kind")), parameters
+    parameters: dict[str, Any] = {"kind": lppm} if isinstance(lppm, str) else lppm
+    return str(parameters.get("name", parameters.get("kind"))), parameters
 
 
 def test_page_has_every_table_once() -> None:
@@ -207,9 +208,9 @@ def test_most_visited_places_are_those_of_the_answers(check_ins: Path) -> None:
     evidence = evidence_tool.Evidence(result)
     stranger = evidence.compared("stranger", "place")
     table = result.answers(radii_km=[evidence_tool.RADIUS_KM], places=[1]).table
-    found = table.query("question == 'places'").set_index(["lppm", "attack"])["share"]
+    shares = table.query("question == 'places'").set_index(["lppm", "attack"])["share"]
     for name in evidence.fixed:
-        assert stranger["found"][name] == max(found[name, "stranger"], found[name, "learner"])
+        assert stranger["found"][name] == pytest.approx(max(shares[name, "stranger"], shares[name, "learner"]))
     lines = tool.compared_lines(stranger, "place", 0, "stranger")
     assert lines[0][0] == f"{evidence.users} users"
     assert {len(line) for line in lines} == {7}

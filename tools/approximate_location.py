@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,7 +28,7 @@ from sim.scenario.models import Scenario
 from sim.scenario.reading.source import read
 from tools.approximate_location_figure import Series, draw
 from tools.beyond import replaced
-from tools.equal_loss_evidence import ADVERSARIES, ROUTINE, STRANGER, Evidence, Found
+from tools.equal_loss_evidence import ADVERSARIES, ROUTINE, STRANGER, Evidence, Target
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
 Lines = list[list[str]]
@@ -40,7 +41,7 @@ class Population:
     people: str
     scenario: str
     """Path below `SCENARIOS`."""
-    found: Found = ""
+    target: Target = ""
     files: tuple[str, ...] = ()
     """Allowed names of the trace file; none for synthetic people."""
 
@@ -115,7 +116,7 @@ def tables_in(page: str) -> dict[str, str]:
 def tables_of(evidence: Mapping[str, Evidence]) -> dict[str, str]:
     """Return all tables as Markdown."""
     lines = {
-        f"{name} {adversary}": compared_lines(table, POPULATIONS[name].found, own.last_day, adversary)
+        f"{name} {adversary}": compared_lines(table, POPULATIONS[name].target, own.last_day, adversary)
         for name, own in evidence.items()
         for adversary, table in compared(name, own).items()
     }
@@ -126,22 +127,23 @@ def tables_of(evidence: Mapping[str, Evidence]) -> dict[str, str]:
 
 def compared(name: str, evidence: Evidence) -> dict[str, pd.DataFrame]:
     """Return the comparison of a population by adversary."""
-    return {adversary: evidence.compared(adversary, POPULATIONS[name].found) for adversary in ADVERSARIES}
+    return {adversary: evidence.compared(adversary, POPULATIONS[name].target) for adversary in ADVERSARIES}
 
 
-def compared_lines(table: pd.DataFrame, found: Found, last_day: int, adversary: str) -> Lines:
+def compared_lines(table: pd.DataFrame, target: Target, last_day: int, adversary: str) -> Lines:
     """Return the comparison of one adversary; values of `OURS` after an arrow.
 
-    What is found is shown for strangers only: somebody who knows the routine knows it beforehand.
+    The target is shown for strangers only: somebody who knows the routine knows it beforehand.
     """
-    found = found if adversary == STRANGER else ""
+    target = target if adversary == STRANGER else ""
     extra = {"home": ["homes known", "95 % interval", "median days"], "place": ["places known", "95 % interval"]}
     titles = [f"{table['users'].max()} users", "loss, km", "error, km", "difference, km", "located"]
-    titles += extra.get(found, [])
+    titles += extra.get(target, [])
     first = table.iloc[0]
     control = ["*no report*", "", f"{first['control_error_km']:.2f}", "", f"{first['control_located']:.0%}"]
-    control += [f"{first['control_found']:.0%}"] if found else []
+    control += [f"{first['control_found']:.0%}"] if target else []
     lines = [titles, ["---"] * len(titles), control + [""] * (len(titles) - len(control))]
+    row: Any
     for name, row in table.sort_values("loss_km", kind="stable").iterrows():
         mark = "*" if row["outside"] else ""
         half_km = (row["difference_km_high"] - row["difference_km_low"]) / 2
@@ -149,15 +151,15 @@ def compared_lines(table: pd.DataFrame, found: Found, last_day: int, adversary: 
         cells = [str(name), f"{row['loss_km']:.2f}", _pair(row, "error_km", "{:.2f}"), apart]
         half = (row["located_high"] - row["located_low"]) / 2
         cells.append(_pair(row, "located", "{:.0%}", f" ± {half:.0%}"))
-        if found:
+        if target:
             cells += [_pair(row, "found", "{:.0%}"), f"{row['found_low']:.0%} to {row['found_high']:.0%}"]
-        if found == "home":
+        if target == "home":
             cells.append(_pair(row, "median_days", "{:.0f}").replace("inf", f"> {last_day}"))
         lines.append(cells)
     return lines
 
 
-def _pair(row: pd.Series, column: str, form: str, interval: str = "") -> str:
+def _pair(row: Any, column: str, form: str, interval: str = "") -> str:
     """Return the value of the fixed mechanism, and that of the swept one at the same loss if there is any."""
     ours = row[f"our_{column}"]
     return form.format(row[column]) + interval + ("" if np.isnan(ours) else f" → {form.format(ours)}")

@@ -14,8 +14,8 @@ from tools.equal_loss_evidence import ADVERSARIES, OURS, ROUTINE, STRANGER
 
 PHONE_COLOUR, OUR_COLOUR = "#D55E00", "#0072B2"
 TITLE = (
-    "Coarse grids hide homes from strangers, but hide little from somebody who knows the routine.\n"
-    "Adaptive noise at the same loss hides more from the latter, but reveals more homes to strangers."
+    "Coarse grids hide homes from strangers, but hide little of people with few places from somebody who knows them.\n"
+    "Adaptive noise at the same loss leaves every adversary a larger error, but lets strangers find more homes."
 )
 ROWS = {
     ROUTINE: "An adversary who knows the user's routine",
@@ -41,11 +41,11 @@ LABELS = {
     "SP-HiddenZone": "Privacy zone, hidden",
     "SP-RandomZone": "Privacy zone, random",
 }
-"""What readers outside the project call the mechanisms; default: their names."""
+"""Names of the mechanisms for readers outside the project; default: their names in scenarios."""
 
 
 class Series(NamedTuple):
-    """What the figure shows of one population."""
+    """One population of the figure."""
 
     people: str
     tables: Mapping[str, pd.DataFrame]

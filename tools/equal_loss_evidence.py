@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 import sim
+from sim.analysis.answers.excess_risk import wilson
 from sim.analysis.answers.questions import HOME, LOCATED, PLACES
 from sim.analysis.curves import curve_of_user, user_points
 from sim.analysis.statistics import mean_interval
@@ -29,8 +30,8 @@ ADVERSARIES: dict[str, tuple[str, ...]] = {
 SERIES = ["lppm", "point"]
 ENDS = ("", "_low", "_high")
 
-Found = Literal["home", "place", ""]
-"""What an adversary finds in the end: the home, by day; the most visited place, of visits without times; or nothing."""
+Target = Literal["home", "place", ""]
+"""Target of the adversary: the home, by day; the most visited place, of visits without times; or nothing."""
 
 
 class Evidence:
@@ -54,18 +55,18 @@ class Evidence:
         self.fixed = sorted(counts.index[counts == 1], key=order.__getitem__)
         self.swept = sorted(counts.index[counts > 1], key=order.__getitem__)
 
-    def compared(self, adversary: str, found: Found = "", ours: str = OURS) -> pd.DataFrame:
+    def compared(self, adversary: str, target: Target = "", ours: str = OURS) -> pd.DataFrame:
         """Return a row for each fixed mechanism, with the values of a swept one at the same loss.
 
         Columns: `loss_km`, `outside` (the number of users for whom the sweep does not reach the loss), `error_km`,
-        `difference_km` (swept minus fixed), `located`, and with `found` the share of users of whom it is found in the
-        end, for homes also `median_days`. Differences and shares have intervals (`_low`, `_high`). The prefix `our_`
+        `difference_km` (swept minus fixed), `located`, and with a target the share of users of whom it is known in the
+        end (`found`), for homes also `median_days`. Differences and shares have intervals (`_low`, `_high`). The prefix `our_`
         is for the swept mechanism, NaN if its sweep does not reach the loss of at least half of the users, `control_`
         for a guess without any report.
         """
-        return pd.DataFrame([self._row(adversary, name, found, ours) for name in self.fixed]).set_index("lppm")
+        return pd.DataFrame([self._row(adversary, name, target, ours) for name in self.fixed]).set_index("lppm")
 
-    def _row(self, adversary: str, fixed: str, found: Found, ours: str) -> dict[str, Any]:
+    def _row(self, adversary: str, fixed: str, target: Target, ours: str) -> dict[str, Any]:
         own, theirs = (strongest(self._points(adversary, name)) for name in (fixed, ours))
         errors = paired_errors(own, theirs)
         loss = float(self.losses[fixed].iloc[0])
@@ -75,20 +76,20 @@ class Evidence:
         for prefix, name in (("", fixed), ("our_", ours)):
             located = at_loss(loss, *self._shares(LOCATED, adversary, name))
             row |= {f"{prefix}located{end}": float(located[i]) for i, end in enumerate(ENDS)}
-            row |= {f"{prefix}{key}": value for key, value in self._found(found, loss, adversary, name).items()}
+            row |= {f"{prefix}{key}": value for key, value in self._found(target, loss, adversary, name).items()}
         if 2 * row["outside"] >= row["users"]:
             row |= {column: np.nan for column in row if column.startswith(("our_", "difference_"))}
-        return row | self._controls(adversary, found)
+        return row | self._controls(adversary, target)
 
-    def _found(self, found: Found, loss: float, adversary: str, name: str) -> dict[str, float]:
-        """Return the share of users of whom the home or the place is found, with an interval, and the median day."""
-        if found == "home":
+    def _found(self, target: Target, loss: float, adversary: str, name: str) -> dict[str, float]:
+        """Return the share of users whose home or place is known in the end, with an interval, and the median day."""
+        if target == "home":
             known = at_loss(loss, *self._curves(adversary, name))
             share = {f"found{end}": float(known[-1, i]) for i, end in enumerate(ENDS)}
             return share | {"median_days": median_day(known[:, 0])}
-        if found == "place":
-            share_of = at_loss(loss, *self._shares(PLACES, adversary, name))
-            return {f"found{end}": float(share_of[i]) for i, end in enumerate(ENDS)}
+        if target == "place":
+            share = float(at_loss(loss, *self._shares(PLACES, adversary, name))[0])
+            return dict(zip([f"found{end}" for end in ENDS], wilson(share * self.users, self.users), strict=True))
         return {}
 
     def _points(self, adversary: str, name: str) -> pd.DataFrame:
@@ -123,10 +124,10 @@ class Evidence:
         ]
         return losses.to_numpy(float), np.array(curves)
 
-    def _controls(self, adversary: str, found: Found) -> dict[str, float]:
+    def _controls(self, adversary: str, target: Target) -> dict[str, float]:
         tables = {"located": self.shares[LOCATED]}
-        if found:
-            tables["found"] = self.homes if found == "home" else self.shares[PLACES]
+        if target:
+            tables["found"] = self.homes if target == "home" else self.shares[PLACES]
         attacks = ADVERSARIES[adversary]
         controls = {name: float(rows[rows["attack"].isin(attacks)]["control"].max()) for name, rows in tables.items()}
         controls["error_km"] = min(self.prior_errors_km[name] for name in attacks if name in self.prior_errors_km)
