@@ -59,10 +59,10 @@ class Evidence:
         """Return a row for each fixed mechanism, with the values of a swept one at the same loss.
 
         Columns: `loss_km`, `outside` (the number of users for whom the sweep does not reach the loss), `error_km`,
-        `difference_km` (swept minus fixed), `located`, and with a target the share of users of whom it is known in the
-        end (`found`), for homes also `median_days`. Differences and shares have intervals (`_low`, `_high`). The prefix `our_`
-        is for the swept mechanism, NaN if its sweep does not reach the loss of at least half of the users, `control_`
-        for a guess without any report.
+        `difference_km` (swept minus fixed), `located`, and with a target the share of users whose target is known in
+        the end (`found`), for homes also `median_days`. Differences and shares have intervals (`_low`, `_high`). The
+        prefix `our_` is for the swept mechanism, NaN if its sweep does not reach the loss of at least half of the
+        users, `control_` for a guess without any report.
         """
         return pd.DataFrame([self._row(adversary, name, target, ours) for name in self.fixed]).set_index("lppm")
 
