@@ -178,7 +178,7 @@ def of_swept(evidence: Evidence) -> Lines:
         own = tables[names[0]].sort_values("loss_km", kind="stable")[column]
         label = f"{'homes known' if column == 'found' else 'error, km'}: {adversary}"
         for fixed, value in own.items():
-            values = [float(table[f"our_{column}"][fixed]) for table in tables.values()]
+            values = [float(table[f"our_{column}"][str(fixed)]) for table in tables.values()]
             if not np.isnan(values).all():
                 lines.append([label, str(fixed), form.format(value), *map(form.format, values)])
     return lines

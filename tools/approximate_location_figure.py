@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from tools.equal_loss_evidence import ADVERSARIES, OURS, ROUTINE, STRANGER
 
@@ -60,13 +61,12 @@ def draw(populations: list[Series], last_day: int, out: Path) -> None:
     first = populations[0].tables
     names = list(first[ROUTINE].sort_values("loss_km", ascending=False, kind="stable").index)
     columns = 1 + len(populations)
-    style = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}
+    style: Any = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}
     with plt.rc_context(style):
         size = (3.0 + 2.4 * columns, 2 * (0.27 * len(names) + 1.4) + 1.7)
-        figure = plt.figure(figsize=size, layout="constrained")
-        figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
+        figure = plt.figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
         figure.suptitle(f"{TITLE}\n", fontsize=13, fontweight="bold", x=0.008, ha="left")
-        rows = figure.subfigures(2, 1, hspace=0.03)
+        rows: Any = figure.subfigures(2, 1, hspace=0.03)
         for part, adversary in zip(rows, ADVERSARIES, strict=True):
             part.suptitle(ROWS[adversary], fontsize=11.5, x=0.008, ha="left", fontweight="bold", color="#444444")
             axes = part.subplots(1, columns, sharey=True)

@@ -88,8 +88,9 @@ class Evidence:
             share = {f"found{end}": float(known[-1, i]) for i, end in enumerate(ENDS)}
             return share | {"median_days": median_day(known[:, 0])}
         if target == "place":
-            share = float(at_loss(loss, *self._shares(PLACES, adversary, name))[0])
-            return dict(zip([f"found{end}" for end in ENDS], wilson(share * self.users, self.users), strict=True))
+            users_found = self.users * float(at_loss(loss, *self._shares(PLACES, adversary, name))[0])
+            rates = wilson(users_found, self.users)
+            return {f"found{end}": value for end, value in zip(ENDS, rates, strict=True)}
         return {}
 
     def _points(self, adversary: str, name: str) -> pd.DataFrame:
