@@ -16,7 +16,7 @@ from tools.equal_loss_evidence import ADVERSARIES, OURS, ROUTINE, STRANGER
 PHONE_COLOUR, OUR_COLOUR = "#D55E00", "#0072B2"
 TITLE = (
     "Coarse grids hide homes from strangers, but hide little of people with few places from somebody who knows them.\n"
-    "Adaptive noise at the same loss leaves every adversary a larger error, but lets strangers find more homes."
+    "At the same loss, adaptive noise leaves every adversary a larger error, but lets strangers find more homes."
 )
 ROWS = {
     ROUTINE: "An adversary who knows the user's routine",
