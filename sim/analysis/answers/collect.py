@@ -109,7 +109,7 @@ def _visits(run: RunDirectory, controls: dict[int, ControlAttacks], questions: Q
             home = true_home(np.column_stack([own.cells, own.cells]), own.times_s, questions.night)
             hours = questions.night.hour_of(own.times_s)
             controls[own.point].add(folds[own.user], own.cells, hours, int(home.place[0]))
-            timed = timed or bool((own.times_s != np.arange(len(own.times_s))).any())
+            timed = timed or bool((own.times_s - own.times_s[0] != np.arange(len(own.times_s))).any())
     return folds, timed
 
 

@@ -270,14 +270,16 @@ def test_summary_has_no_answers(tmp_path: Path) -> None:
         result.answers()
 
 
-def test_without_times_there_are_no_days(tmp_path: Path) -> None:
+@pytest.mark.parametrize("past", [None, 3])
+def test_without_times_there_are_no_days(tmp_path: Path, past: int | None) -> None:
+    """Positions in the trace are not times, also if the test begins after a past."""
     rows = [f"{user},{order},{0.05 + 0.4 * (order % 2)},{0.05 + 0.3 * user}" for user in range(3) for order in range(8)]
     traces = tmp_path / "traces.csv"
     traces.write_text("\n".join(["user,order,lat,lon", *rows]))
     result = run(
         tmp_path / "run",
         world={"grid": {"kind": "region", "rows": 5, "cols": 5, "south": 0, "north": 1, "west": 0, "east": 1}},
-        users={"mobility": {"kind": "replay", "file": str(traces)}},
+        users={"mobility": {"kind": "replay", "file": str(traces)}, "past_queries": past},
         training={},
         attacks=["face-value"],
         lppms=["identity"],
