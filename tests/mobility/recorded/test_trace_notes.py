@@ -19,11 +19,11 @@ CUT = (
     "(max_gap_s)"
 )
 BACKWARD = (
-    "users: time decreases between consecutive rows 2 times (1 user): the rows are sorted by time; check the time "
+    "users: time decreases between consecutive rows 2 times (1 user; a: 2): the rows are sorted by time; check the time "
     "column and its time zone"
 )
 TWICE = (
-    "users: the same user is in different cells at the same time once (1 user): all rows are retained, in file order; "
+    "users: the same user is in different cells at the same time once (1 user; a: 1): all rows are retained, in file order; "
     "check that each id belongs to one person"
 )
 
@@ -75,6 +75,10 @@ def test_notes_appear_in_check_run_manifest_and_report(scenario: Path, tmp_path:
             "users_backward": 1,
             "rows_same_time": 1,
             "users_same_time": 1,
+            "rows_repeated": 0,
+            "users_repeated": 0,
+            "most_backward": {"a": 2},
+            "most_same_time": {"a": 1},
             "max_gap_s": 7200,
             "queries_recorded": 36,
             "queries_carried": 6,
