@@ -35,14 +35,6 @@ _COLUMNS = {
     "cells": "<i4",
     "carried": "|b1",
 }
-    "names": "<u1",
-    "name_starts": "<i8",
-    "by_name": "<i8",
-    "starts": "<i8",
-    "times_s": "<i8",
-    "cells": "<i4",
-    "carried": "|b1",
-}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,12 +19,12 @@ CUT = (
     "(max_gap_s)"
 )
 BACKWARD = (
-    "users: time decreases between consecutive rows 2 times (1 user; a: 2): the rows are sorted by time; check the time "
-    "column and its time zone"
+    "users: time decreases between consecutive rows 2 times (1 user; a: 2): the rows are sorted by time; check the "
+    "time column and its time zone"
 )
 TWICE = (
-    "users: the same user is in different cells at the same time once (1 user; a: 1): all rows are retained, in file order; "
-    "check that each id belongs to one person"
+    "users: the same user is in different cells at the same time once (1 user; a: 1): all rows are retained, in file "
+    "order; check that each id belongs to one person"
 )
 
 
