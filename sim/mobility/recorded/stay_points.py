@@ -8,6 +8,7 @@ duration. The position is the mean of the points, the arrival is p_m.T and the d
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Annotated
 
 import numpy as np
@@ -76,7 +77,7 @@ def _candidates(
     The latter must exist in the same session, and within the distance.
     """
     starts = np.flatnonzero(np.diff(session, prepend=session[:1] - 1))
-    for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), times_s.size], strict=True):
+    for start, stop in pairwise([*starts.tolist(), times_s.size]):
         times = times_s[start:stop]
         later = np.searchsorted(times, times + duration_s)
         anchors = np.flatnonzero(later < times.size)

@@ -102,7 +102,7 @@ def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(index_cache, "LARGE_BYTES", 0)
     monkeypatch.setenv(user_cache.VARIABLE, str(tmp_path / "cache"))
     visits = visits_of(9).items()
-    frames = [pd.DataFrame({"user": user, "time_s": when, "cell": cells}) for user, (when, cells) in visits]
+    frames = [pd.DataFrame({"user": user, "time_s": own.times_s, "cell": own.cells}) for user, own in visits]
     pd.concat(frames).assign(time_s=lambda frame: frame["time_s"].clip(0)).to_csv(tmp_path / "t.csv", index=False)
     return tmp_path / "t.csv"
 
