@@ -37,11 +37,19 @@ _SEARCH = (
 def check(scenario: ScenarioOptions, *, measure: bool, limit_s: float | None, workers: int | None) -> None:
     """Validate SCENARIO and estimate its cost.
 
+    Describes the trace files that it replays: time span, sampling, gaps, rows outside the region and irregular rows.
+    SCENARIO may also be a trace file, which is described with a suggested region and grid; `lppm-sim data describe`
+    adds a figure.
     Estimates CPU time and duration of the run, memory and disk space by simulating a few users for at most --limit
     seconds. Writes no files.
     Without --allow-code, custom components are not imported and nothing is estimated.
     """
     began_s = time.monotonic()
+    from sim.cli.surveying import is_trace_file, survey_scenario, survey_traces
+
+    if is_trace_file(scenario.path):
+        survey_traces(scenario.path)
+        return
     from sim.cli.kernels import load_kernels
     from sim.cli.output.cost import print_cost, print_not_loaded, print_remarks
     from sim.execution.calibration.points import has_realised_budgets, with_own_models
@@ -54,11 +62,15 @@ def check(scenario: ScenarioOptions, *, measure: bool, limit_s: float | None, wo
     if not study.place.code.allowed and (names := custom_components(study)):
         print_not_loaded(study, names)
         return
+    surveying_s, surveying_cpu_s = time.monotonic(), time.process_time()
+    survey_scenario(study)
+    surveying_s, surveying_cpu_s = time.monotonic() - surveying_s, time.process_time() - surveying_cpu_s
     if measure:
         load_kernels()
     swept = points(study)
     if limit_s is None:
-        taken_s = max(time.monotonic() - began_s, time.process_time())  # the latter includes the start of Python
+        # The process time includes the start of Python. The survey depends on the files, not on the estimate.
+        taken_s = max(time.monotonic() - began_s - surveying_s, time.process_time() - surveying_cpu_s)
         limit_s = min(max(_TOTAL_S - taken_s, _LEAST_S), LIMIT_S)
     estimated = with_own_models(swept)
     cost = estimate(study, estimated, measure=measure, limit_s=limit_s, started_s=time.process_time())
