@@ -49,7 +49,7 @@ def survey_rest(path: Path, grid: Grid) -> None:
 
 
 def is_large(path: Path) -> bool:
-    """Return whether a file has so many rows that it is not read into memory, estimated from its size."""
+    """Return whether a file has too many rows to be read into memory, estimated from its size."""
     import pyarrow.parquet as pq
 
     from sim.mobility.recorded.tables import UNREADABLE, is_parquet

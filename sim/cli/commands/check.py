@@ -62,18 +62,15 @@ def check(scenario: ScenarioOptions, *, measure: bool, limit_s: float | None, wo
     if not study.place.code.allowed and (names := custom_components(study)):
         print_not_loaded(study, names)
         return
-    surveying_s, surveying_cpu_s = time.monotonic(), time.process_time()
-    survey_scenario(study)
-    surveying_s, surveying_cpu_s = time.monotonic() - surveying_s, time.process_time() - surveying_cpu_s
     if measure:
         load_kernels()
     swept = points(study)
     if limit_s is None:
-        # The process time includes the start of Python. The survey depends on the files, not on the estimate.
-        taken_s = max(time.monotonic() - began_s - surveying_s, time.process_time() - surveying_cpu_s)
+        taken_s = max(time.monotonic() - began_s, time.process_time())  # the latter includes the start of Python
         limit_s = min(max(_TOTAL_S - taken_s, _LEAST_S), LIMIT_S)
     estimated = with_own_models(swept)
     cost = estimate(study, estimated, measure=measure, limit_s=limit_s, started_s=time.process_time())
+    survey_scenario(study)
     print_cost(study, cost, workers=worker_count(workers, None) or 1)
     notes = [_SEARCH] if has_realised_budgets(swept) else []
     print_remarks([*notes, *remarks(point.scenario for point in swept)])

@@ -77,7 +77,7 @@ def suggested_yaml(survey: Survey, path: Path, columns: Mapping[str, str] | None
 
 
 def suggests_another_region(survey: Survey) -> bool:
-    """Return whether so many rows are outside the grid that another region should be considered."""
+    """Return whether the share of rows outside the grid suggests another region."""
     return survey.cells is not None and survey.rows > 0 and _outside(survey) > MANY_OUTSIDE * survey.rows
 
 
@@ -86,7 +86,7 @@ def _outside(survey: Survey) -> int:
 
 
 def _lines(survey: Survey, path: Path, grid: Grid | None) -> Iterator[tuple[str, str]]:
-    yield "traces", f"{path}: {survey.rows:,} rows of {survey.users:,} users"
+    yield "traces", f"{path}: {survey.rows:,} rows of {survey.users:,} user{'' if survey.users == 1 else 's'}"
     if survey.span_s is not None:
         first, last = survey.span_s
         days = (last - first) / 86_400

@@ -70,8 +70,8 @@ def smallest_rectangle(counts: IntArray, least: int) -> tuple[int, int, int, int
 def busy_box(lat: FloatArray, lon: FloatArray, share: float) -> Box:
     """Return a small rectangle that contains at least this share of the positions; there must be at least one.
 
-    The smallest rectangle of bins is refined until the bins are small, so the result is at most slightly larger than
-    the smallest rectangle of all.
+    The smallest rectangle of bins is refined until the bins are small. The result is not always the smallest rectangle
+    of all: of 200 random points, it is up to a quarter larger.
     """
     least = max(math.ceil(share * lat.size), 1)
     south, north, west, east = (float(bound) for bound in (lat.min(), lat.max(), lon.min(), lon.max()))

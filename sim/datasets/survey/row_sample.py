@@ -50,7 +50,7 @@ class RowSample:
         hashes, rows = np.concatenate(self._hashes), np.concatenate(self._rows)
         if hashes.size > self._size:
             self._limit = np.partition(hashes, self._size - 1)[self._size - 1]
-            chosen = hashes <= self._limit  # the hash is a bijection: there are no ties
+            chosen = hashes <= self._limit  # distinct numbers have distinct hashes
             hashes, rows = hashes[chosen], rows[chosen]
         self._hashes, self._rows, self._held = [hashes], [rows], hashes.size
 

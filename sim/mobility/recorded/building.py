@@ -30,7 +30,9 @@ def build_index(parameters: ReplayParameters, grid: Grid, file: Path) -> VisitIn
     table = read_table(file, grid=grid, columns=parameters.columns.names(), degrees=parameters.stay_points is not None)
     if not (table.cell >= 0).any():
         raise InvalidValue(
-            f"{file}: none of its {table.cell.size} rows is in the region{table.extent}", code="outside-region"
+            f"{file}: none of its {table.cell.size} rows is in the region{table.extent}. `lppm-sim data describe` "
+            "suggests a region",
+            code="outside-region",
         )
     _require_times(file, parameters, timed=table.timed)
     counts: dict[str, Counter[str]] = {}

@@ -162,7 +162,7 @@ class ReplayParameters(MobilityParameters):
     """Longest gap between visits in seconds during which the user is assumed to stay; longer gaps end a session and
     have no queries."""
     resample_s: Annotated[int, Field(ge=1, le=86_400)] | None = None
-    """Replace the visits of each session by one position every so many seconds, each that of the last recorded visit
+    """Replace the visits of each session by one position per slot of this number of seconds, that of the last recorded visit
     before the end of the slot (default: the recorded visits); at most `max_gap_s`."""
     min_session: Count | None = None
     """Shortest session in recorded rows; shorter sessions are omitted and counted (default: keep all)."""
@@ -180,7 +180,7 @@ class ReplayParameters(MobilityParameters):
         if self.resample_s is not None and self.resample_s > self.max_gap_s:
             raise InvalidValue(
                 f"`resample_s` must be at most `max_gap_s`, found {self.resample_s} and {self.max_gap_s}: within a "
-                "longer period, sessions could not be told apart",
+                "longer period, sessions cannot be distinguished",
                 code="out-of-range",
             )
         return self
