@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -52,8 +52,11 @@ class TraceReader:
             raise InputError(f"{path} is a folder: name a trace file", code="is-a-folder")
         if not path.is_file():
             raise InputError(f"{path} does not exist: name a trace file", code="file-not-found")
-        self.path, self._skipped, self.users = path, 0, {}
-        self.users: dict[str, int]
+        self.path = path
+        self.users: dict[str, int] = {}
+        """Number of each user, in order of first appearance."""
+        self.skipped = 0
+        """Number of lines with another number of fields than the header."""
         with _readable(path):
             self._track = tracks.read_columns(path) if tracks.is_track(path) else None
             self.separator, header = self._header()
@@ -74,7 +77,6 @@ class TraceReader:
         with _readable(self.path):
             for table in self._tables():
                 yield self._batch(table)
-                self._skipped = 0
 
     def _header(self) -> tuple[str, list[str]]:
         if self._track is not None:
@@ -107,8 +109,8 @@ class TraceReader:
             for batch in reader:
                 yield {name: pa.chunked_array([batch[name]]) for name in names}
 
-    def _skip(self, _row: Any) -> str:
-        self._skipped += 1
+    def _skip(self, _row: Any) -> Literal["skip"]:
+        self.skipped += 1
         return "skip"
 
     def _decompressed(self, names: list[str]) -> Iterator[Mapping[str, Any]]:
@@ -129,11 +131,7 @@ class TraceReader:
             position[name], wrong = _floats(table[self.named[name]])
             invalid = invalid | wrong | (np.abs(position[name]) > limit)
         valid = ~invalid
-        columns = (user, when, position["lat"], position["lon"])
-        if not valid.all():
-            user, when, lat, lon = (column[valid] for column in columns)
-            return Batch(user, when, lat, lon, int(invalid.sum()) + self._skipped)
-        return Batch(*columns, invalid=self._skipped)
+        return Batch(user[valid], when[valid], position["lat"][valid], position["lon"][valid], int(invalid.sum()))
 
 
 def _seconds(column: Any) -> tuple[FloatArray, BoolArray]:
@@ -147,10 +145,10 @@ def _seconds(column: Any) -> tuple[FloatArray, BoolArray]:
                 continue
     moments = exact.moments(column)
     seconds = moments.seconds.astype(np.float64)
-    if moments.rest is not None and pa.types.is_timestamp(column.type):
-        seconds += np.asarray(moments.rest) / {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}[column.type.unit]
-    elif moments.rest is not None and not pa.types.is_integer(column.type):
-        seconds += np.asarray(moments.rest, dtype=np.float64) % 1
+    if moments.rest is not None:
+        rest = np.asarray(moments.rest, dtype=np.float64)
+        ticks = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+        seconds += rest / ticks[column.type.unit] if pa.types.is_timestamp(column.type) else rest % 1
     return seconds, moments.bad
 
 

@@ -167,7 +167,7 @@ class _Tally:
         (first, south, west), (last, north, east) = self._low, self._high
         return Survey(
             rows=self._rows,
-            invalid=self._invalid,
+            invalid=self._invalid + self._reader.skipped,
             users=len(self._reader.users),
             timed=timed,
             span_s=(float(first), float(last)) if timed and self._rows else None,

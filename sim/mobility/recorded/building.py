@@ -133,7 +133,7 @@ def _visits(table: Table, rows: IntArray, grid: Grid, parameters: ReplayParamete
     times_s = table.when[rows].astype(np.int64) + round(parameters.utc_offset_h * 3600)
     if not any(vars(parameters)[name] is not None for name in parameters.of_sessions):
         return UserVisits(times_s, table.cell[rows])
-    session = session_numbers(np.zeros(rows.size), times_s, max_gap_s=parameters.max_gap_s)
+    session = session_numbers(np.zeros_like(times_s), times_s, max_gap_s=parameters.max_gap_s)
     if parameters.min_session is not None:
         keep = long_enough(session, min_session=parameters.min_session)
         kept = np.unique(session[keep]).size

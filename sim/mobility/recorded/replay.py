@@ -162,8 +162,8 @@ class ReplayParameters(MobilityParameters):
     """Longest gap between visits in seconds during which the user is assumed to stay; longer gaps end a session and
     have no queries."""
     resample_s: Annotated[int, Field(ge=1, le=86_400)] | None = None
-    """Replace the visits of each session by one position per slot of this number of seconds, that of the last recorded visit
-    before the end of the slot (default: the recorded visits); at most `max_gap_s`."""
+    """Replace the visits of each session by one position per slot of this number of seconds, that of the last recorded
+    visit before the end of the slot (default: the recorded visits); at most `max_gap_s`."""
     min_session: Count | None = None
     """Shortest session in recorded rows; shorter sessions are omitted and counted (default: keep all)."""
     stay_points: StayPoints | None = None

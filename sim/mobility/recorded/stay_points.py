@@ -30,13 +30,16 @@ class StayPoints(Spec):
     """Shortest time in seconds between the first and the last point of a stay."""
 
 
-def distances_m(lat: float, lon: float, lats: FloatArray, lons: FloatArray) -> FloatArray:
-    """Return the great-circle distances in m from a position to others, all in degrees (haversine formula).
+def distances_m(lat: float | FloatArray, lon: float | FloatArray, lats: FloatArray, lons: FloatArray) -> FloatArray:
+    """Return the great-circle distances in m from a position, or one for each, to others in degrees (haversine).
 
     >>> distances_m(0.0, 0.0, np.array([0.0, 1.0]), np.array([0.0, 0.0])).round().tolist()
     [0.0, 111195.0]
     """
-    return _haversine_m(np.asarray(lat), np.asarray(lon), lats, lons)
+    first, second = np.radians(lat), np.radians(lats)
+    across = np.cos(first) * np.cos(second) * np.sin(np.radians(lons - lon) / 2) ** 2
+    chord = np.sin((second - first) / 2) ** 2 + across
+    return np.asarray(2000 * EARTH_RADIUS_KM * np.arcsin(np.sqrt(np.minimum(chord, 1.0))))
 
 
 def stays(
@@ -83,7 +86,7 @@ def _candidates(
         anchors = np.flatnonzero(later < times.size)
         firsts = later[anchors] + start
         anchors = anchors + start
-        near = _haversine_m(lat[anchors], lon[anchors], lat[firsts], lon[firsts]) <= distance_m
+        near = distances_m(lat[anchors], lon[anchors], lat[firsts], lon[firsts]) <= distance_m
         for anchor, first in zip(anchors[near].tolist(), firsts[near].tolist(), strict=True):
             yield anchor, first, stop
 
@@ -98,9 +101,3 @@ def _end_of_stay(lat: FloatArray, lon: FloatArray, anchor: int, stop: int, dista
             return begin + int(np.argmax(far))
         begin, step = end, 2 * step
     return stop
-
-
-def _haversine_m(lat: FloatArray, lon: FloatArray, lats: FloatArray, lons: FloatArray) -> FloatArray:
-    first, second = np.radians(lat), np.radians(lats)
-    chord = np.sin((second - first) / 2) ** 2 + np.cos(first) * np.cos(second) * np.sin(np.radians(lons - lon) / 2) ** 2
-    return np.asarray(2000 * EARTH_RADIUS_KM * np.arcsin(np.sqrt(np.minimum(chord, 1.0))))

@@ -41,11 +41,11 @@ def test_the_smallest_rectangle_is_that_of_enumeration(seed: int, rows: int, col
 
 def smallest_area(lat: FloatArray, lon: FloatArray, least: int) -> float:
     """Return the area of the smallest rectangle with `least` points: its sides pass through points."""
-    areas = []
+    areas: list[float] = []
     for south, north in combinations(np.unique(lat), 2):
         inside = np.sort(lon[(lat >= south) & (lat <= north)])
         if inside.size >= least:
-            areas.append((north - south) * float((inside[least - 1 :] - inside[: inside.size - least + 1]).min()))
+            areas.append(float(north - south) * float((inside[least - 1 :] - inside[: inside.size - least + 1]).min()))
     return min(areas)
 
 

@@ -28,6 +28,7 @@ from tests.support import MakeScenario, made, raises_code
 
 GRID = Grid.rectangle(rows=2, cols=3, width_km=3, height_km=2)
 HOUR, DAY = 3600, 86_400
+NONE = np.zeros(0, dtype=np.int64)
 
 times = st.lists(st.integers(0, 400), min_size=1, max_size=40).map(lambda steps: np.cumsum(steps).astype(np.int64))
 
@@ -65,7 +66,7 @@ def every(period_s: int) -> Periodic:
 @given(times=times, max_gap_s=st.integers(1, 300), least=st.integers(1, 6))
 def test_sessions_agree_with_those_of_queries(times: IntArray, max_gap_s: int, least: int) -> None:
     parts = [list(part) for part in sessions([Visit(int(t), 0) for t in times], max_gap_s=max_gap_s)]
-    numbers = session_numbers(np.zeros(times.size), times, max_gap_s=max_gap_s)
+    numbers = session_numbers(np.zeros_like(times), times, max_gap_s=max_gap_s)
     assert np.bincount(numbers).tolist() == [len(part) for part in parts]
     kept = [visit.time_s for part in parts if len(part) >= least for visit in part]
     assert times[long_enough(numbers, min_session=least)].tolist() == kept
@@ -73,8 +74,8 @@ def test_sessions_agree_with_those_of_queries(times: IntArray, max_gap_s: int, l
 
 def test_sessions_do_not_cross_users() -> None:
     assert session_numbers(np.array([0, 0, 1, 2]), np.array([0, 1, 1, 2]), max_gap_s=9).tolist() == [0, 0, 1, 2]
-    assert session_numbers(np.zeros(0), np.zeros(0), max_gap_s=9).size == 0
-    assert long_enough(np.zeros(0, dtype=np.int64), min_session=2).size == 0
+    assert session_numbers(NONE, NONE, max_gap_s=9).size == 0
+    assert long_enough(NONE, min_session=2).size == 0
 
 
 @settings(deadline=None)
@@ -85,7 +86,7 @@ def test_resampled_positions_are_the_periodic_queries_of_each_session(
     max_gap_s = period_s + longer_s
     visits = [Visit(int(time_s), number) for number, time_s in enumerate(times)]
     queries = [q for part in sessions(visits, max_gap_s=max_gap_s) for q in every(period_s).queries(part, None)]
-    session = session_numbers(np.zeros(times.size), times, max_gap_s=max_gap_s)
+    session = session_numbers(np.zeros_like(times), times, max_gap_s=max_gap_s)
     positions = resample(times, np.arange(times.size), session, period_s=period_s)
     assert [Visit(*pair) for pair in zip(positions.times_s.tolist(), positions.values.tolist(), strict=True)] == queries
     with_row = {int(time_s) // period_s * period_s for time_s in times}

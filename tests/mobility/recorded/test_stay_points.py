@@ -74,7 +74,7 @@ def test_stays_agree_with_the_definition(seed: int, size: int, distance_m: int, 
     rng = np.random.default_rng(seed)
     times_s = np.cumsum(rng.integers(0, 60, size))
     lat, lon = (40 + np.cumsum(rng.normal(0, 15 * METRE, size) * (rng.random(size) < 0.5)) for _ in range(2))
-    session = np.cumsum(rng.random(size) < 0.03)
+    session = np.cumsum(rng.random(size) < 0.03).astype(np.int64)
     number = detected(times_s, lat, lon, session=session, distance_m=distance_m, duration_s=duration_s)
     assert number.tolist() == by_definition(times_s, lat, lon, session, distance_m, duration_s)
     if number.max(initial=-1) >= 0:
@@ -149,7 +149,7 @@ def test_resampled_stays_have_positions_until_the_departure(tmp_path: Path) -> N
     replay = made(Replay, grid=REGION, file=saved(tmp_path), stay_points=StayPoints(), resample_s=60)
     times_s, lat, lon, _ = day(0)
     number = detected(times_s, lat, lon)
-    expected = {}
+    expected: dict[int, int] = {}
     for stay in range(6):
         own = times_s[number == stay] // 60
         cell = int(REGION.cell_of(lat[number == stay].mean(), lon[number == stay].mean()))
