@@ -29,10 +29,10 @@ def build_index(parameters: ReplayParameters, grid: Grid, file: Path) -> VisitIn
     days, visits = parameters.days, parameters.visits
     table = read_table(file, grid=grid, columns=parameters.columns.names(), degrees=parameters.stay_points is not None)
     if not (table.cell >= 0).any():
+        swapped = table.extent.endswith("?")
+        hint = "; `lppm-sim data describe` suggests a region" if table.extent and not swapped else ""
         raise InvalidValue(
-            f"{file}: none of its {table.cell.size} rows is in the region{table.extent}. `lppm-sim data describe` "
-            "suggests a region",
-            code="outside-region",
+            f"{file}: none of its {table.cell.size} rows is in the region{table.extent}{hint}", code="outside-region"
         )
     _require_times(file, parameters, timed=table.timed)
     counts: dict[str, Counter[str]] = {}
