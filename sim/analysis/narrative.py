@@ -12,6 +12,7 @@ from sim.analysis.sweep_labels import circumstances, swept_words, with_distinct_
 from sim.analysis.tournament import STANDINGS
 from sim.analysis.user_blocks import UserBlocks
 from sim.components.wording import listing
+from sim.escaping import visible
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import Scenario
 from sim.storage.manifest import ExceededBudget, Note, RunManifest
@@ -263,7 +264,7 @@ def _all_of(names: list[str]) -> str:
     return listing(names, "and")
 
 
-def left_out(readings: dict[str, dict[str, int]]) -> list[str]:
+def left_out(readings: dict[str, dict[str, Any]]) -> list[str]:
     """Return notes on trace files: rows outside the region, irregular times, and queries between visits."""
     return [
         f"{where}: {note}"
@@ -272,28 +273,60 @@ def left_out(readings: dict[str, dict[str, int]]) -> list[str]:
     ]
 
 
-def _odd_rows(reading: dict[str, int]) -> Iterator[str]:
+def _odd_rows(reading: dict[str, Any]) -> Iterator[str]:
     if rows := reading.get("rows_outside", 0):
         yield f"{rows:,} of {reading['rows']:,} rows lie outside the region and are omitted"
     if rows := reading.get("rows_backward", 0):
         yield (
-            f"time decreases between consecutive rows {_times(rows)} ({_users(reading['users_backward'])}): the rows "
+            f"time decreases between consecutive rows {_times(rows)} ({_of_users(reading, 'backward')}): the rows "
             "are sorted by time; check the time column and its time zone"
         )
     if rows := reading.get("rows_same_time", 0):
         yield (
             f"the same user is in different cells at the same time {_times(rows)} "
-            f"({_users(reading['users_same_time'])}): all rows are retained, in file order; check that each id "
+            f"({_of_users(reading, 'same_time')}): all rows are retained, in file order; check that each id "
             "belongs to one person"
         )
-    if slots := reading.get("visits_carried", 0):
+    if rows := reading.get("rows_repeated", 0):
         yield (
-            f"{slots:,} of {reading['visits']:,} slots of whole days ({_percent(slots, reading['visits'])}) have no "
+            f"{rows:,} row{'s repeat' if rows > 1 else ' repeats'} time and cell of the previous row "
+            f"({_of_users(reading, 'repeated')}): all rows are retained; with `every_visit`, each is a query"
+        )
+    yield from _sessions(reading)
+    resampled = "visits_cut" in reading  # their queries are counted, by every demand but custom ones
+    slots = 0 if resampled and "queries_carried" in reading else reading.get("visits_carried", 0)
+    if slots:
+        of_days = "" if resampled else " of whole days"
+        yield (
+            f"{slots:,} of {reading['visits']:,} slots{of_days} ({_percent(slots, reading['visits'])}) have no "
             "row and repeat the previous position"
         )
 
 
-def _between_visits(reading: dict[str, int]) -> Iterator[str]:
+def _sessions(reading: dict[str, Any]) -> Iterator[str]:
+    """Yield notes on rows that are omitted because of short sessions or movement between stay points."""
+    if dropped := reading.get("sessions_dropped", 0):
+        sessions = dropped + reading["sessions"]
+        yield (
+            f"{dropped:,} of {sessions:,} sessions ({_percent(dropped, sessions)}) are shorter than `min_session` and "
+            f"omitted, with {reading['rows_dropped']:,} rows"
+        )
+    if "stays" in reading:
+        outside = reading["stays_outside"]
+        yield (
+            f"{reading['stays']:,} stay points are made of {reading['rows_staying']:,} rows; rows between stay points "
+            f"are omitted{f', and {outside:,} stay points outside the region' if outside else ''}"
+        )
+
+
+def _of_users(reading: dict[str, Any], kind: str) -> str:
+    """Return the number of users with irregular rows, and those with most of them."""
+    users, most = reading[f"users_{kind}"], reading.get(f"most_{kind}", {})
+    named = ", ".join(f"{visible(user, keep='')}: {rows:,}" for user, rows in most.items())
+    return f"{_users(users)}{f'; {named}' if named else ''}{', ...' if users > len(most) > 0 else ''}"
+
+
+def _between_visits(reading: dict[str, Any]) -> Iterator[str]:
     """Yield notes on queries between recorded visits; the numbers of `poisson` are expected values."""
     carried, cut = reading.get("queries_carried", 0), reading.get("queries_cut", 0)
     about = "about " if reading.get("expected") else ""

@@ -11,7 +11,8 @@ from typing import Protocol
 import numpy as np
 
 from sim.events import Visit
-from sim.interfaces import Demand, DemandCapabilities, FloatArray, IntArray
+from sim.interfaces import BoolArray, Demand, DemandCapabilities, FloatArray, IntArray
+from sim.mobility.demand.every_visit import EveryVisit
 from sim.mobility.demand.periodic import Periodic
 from sim.mobility.demand.poisson import Poisson
 
@@ -87,20 +88,25 @@ class Schedule(Protocol):
 class PeriodicSchedule:
     """Queries of `Periodic`, one in every slot outside long gaps, counted without generating them.
 
-    A query counts as recorded if its slot contains a visit, else as carried.
+    A query counts as recorded if its slot contains a visit that is not itself carried, else as carried.
 
     >>> PeriodicSchedule(np.array([10, 290, 905, 99_000]), period_s=300, max_gap_s=7200).coverage(5)
     Coverage(recorded=3, carried=2, cut=326, gaps=1)
     """
 
-    def __init__(self, times_s: IntArray, *, period_s: int, max_gap_s: float) -> None:
-        """Count the slots, given the times of one user's visits in order; there must be at least one."""
+    def __init__(self, times_s: IntArray, *, period_s: int, max_gap_s: float, carried: BoolArray | None = None) -> None:
+        """Count the slots, given the times of one user's visits in order; there must be at least one.
+
+        `carried` marks visits that repeat an earlier position (default: none), shape (n_visits,).
+        """
         slots, first = np.unique(times_s // period_s, return_index=True)
         empty = np.diff(slots) - 1
         is_gap = times_s[first[1:]] - times_s[first[1:] - 1] > max(max_gap_s, period_s)
         self._period_s, self._slots = period_s, slots
         self._filled, self._cut = np.where(is_gap, 0, empty), np.where(is_gap, empty, 0)
         self._positions = np.arange(slots.size) + np.concatenate([[0], np.cumsum(self._filled)])
+        own = np.ones(slots.size, dtype=bool) if carried is None else np.logical_or.reduceat(~carried, first)
+        self._recorded = np.concatenate([[0], np.cumsum(own)])
         self.total = int(self._positions[-1]) + 1
         self.first_s = int(slots[0]) * period_s
 
@@ -114,8 +120,9 @@ class PeriodicSchedule:
 
     def coverage(self, queries: int) -> Coverage:
         """Return the coverage of the first `queries` queries."""
-        recorded = int(np.searchsorted(self._positions, queries))
-        cut = self._cut[: max(recorded - 1, 0)]
+        known = int(np.searchsorted(self._positions, queries))
+        recorded = int(self._recorded[known])
+        cut = self._cut[: max(known - 1, 0)]
         return Coverage(recorded, queries - recorded, int(cut.sum()), int((cut > 0).sum()))
 
 
@@ -123,17 +130,24 @@ class PoissonSchedule:
     """Expected queries of `Poisson`.
 
     Of the queries between two visits, the first counts as recorded and the others, at the same visit, as carried. With
-    a mean of m queries, these are 1 - exp(-m) and m - 1 + exp(-m) on average.
+    a mean of m queries, these are 1 - exp(-m) and m - 1 + exp(-m) on average. After a visit that is itself carried, all
+    count as carried.
     """
 
-    def __init__(self, times_s: IntArray, *, per_hour: float, max_gap_s: float) -> None:
-        """Compute the means, given the times of one user's visits in order; there must be at least one."""
+    def __init__(
+        self, times_s: IntArray, *, per_hour: float, max_gap_s: float, carried: BoolArray | None = None
+    ) -> None:
+        """Compute the means, given the times of one user's visits in order; there must be at least one.
+
+        `carried` marks visits that repeat an earlier position (default: none), shape (n_visits,).
+        """
         between_s = np.diff(times_s)
         is_gap = between_s > max_gap_s
         means = between_s * (per_hour / 3600)
         self._times_s, self._cut = times_s, np.where(is_gap, means, 0.0)
         self._means: FloatArray = np.where(is_gap, 0.0, means)
-        self._recorded = -np.expm1(-self._means)
+        own = 1.0 if carried is None else ~carried[:-1]
+        self._recorded = -np.expm1(-self._means) * own
         self._counts = np.concatenate([[0.0], np.cumsum(self._means)])
         self.total = round(float(self._counts[-1]))
         self.first_s = int(times_s[0])
@@ -150,13 +164,26 @@ class PoissonSchedule:
         return Coverage(recorded, queries - recorded, round(float(cut.sum())), int((cut > 0).sum()))
 
 
-def schedule(demand: Demand, times_s: IntArray, *, max_gap_s: float) -> Schedule | None:
-    """Return the schedule of a recorded user, or None for a demand whose queries cannot be counted in advance."""
+def schedule(
+    demand: Demand,
+    times_s: IntArray,
+    *,
+    max_gap_s: float,
+    carried: BoolArray | None = None,
+    resample_s: int | None = None,
+) -> Schedule | None:
+    """Return the schedule of a recorded user, or None for a demand whose queries cannot be counted in advance.
+
+    `carried` marks visits that repeat an earlier position. Every visit at a fixed period `resample_s` is a query in
+    every slot.
+    """
     match demand:
         case Periodic():
-            return PeriodicSchedule(times_s, period_s=demand.period_s, max_gap_s=max_gap_s)
+            return PeriodicSchedule(times_s, period_s=demand.period_s, max_gap_s=max_gap_s, carried=carried)
         case Poisson():
-            return PoissonSchedule(times_s, per_hour=demand.per_hour, max_gap_s=max_gap_s)
+            return PoissonSchedule(times_s, per_hour=demand.per_hour, max_gap_s=max_gap_s, carried=carried)
+        case EveryVisit() if resample_s is not None:
+            return PeriodicSchedule(times_s, period_s=resample_s, max_gap_s=max_gap_s, carried=carried)
         case _:
             return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property, reduce
+from typing import Any
 
 from sim.belief.home import HomeProfileParameters
 from sim.components.files import parts_of
@@ -73,11 +74,12 @@ class Setting:
         """The behaviour shifts of the users."""
         return Shifts(self.scenario, self.world, self.users, self.mobility, self.demand)
 
-    def readings(self) -> dict[str, dict[str, int]]:
+    def readings(self) -> dict[str, dict[str, Any]]:
         """Return statistics of the trace files read, for the users and for each training set of other people.
 
-        They count rows, rows outside the region and irregular times. For demands that query between visits they also
-        count recorded, carried and cut queries: see `sim.mobility.gaps.Coverage`.
+        They count rows, rows outside the region, irregular times, sessions and stay points. For demands that query
+        between visits, and for resampled visits, they also count recorded, carried and cut queries: see
+        `sim.mobility.gaps.Coverage`.
         """
         with input_errors("users"):
             readings = {"users": self._reading(self.mobility, self.demand, self.scenario.users)}
@@ -88,15 +90,25 @@ class Setting:
                     readings[f"training.{name}"] = self._reading(mobility, demand, spec)
         return {where: reading for where, reading in readings.items() if reading}
 
-    def _reading(self, mobility: Mobility, demand: Demand, spec: UsersSpec | OthersParameters) -> dict[str, int]:
+    def _reading(self, mobility: Mobility, demand: Demand, spec: UsersSpec | OthersParameters) -> dict[str, Any]:
         if not isinstance(mobility, Replay):
             return {}
         reading = {} if spec.mobility is None else mobility.report()
-        if mobility.max_gap_s is None or (isinstance(demand, EveryVisit) and not self._adds_queries(spec)):
+        only_visits = isinstance(demand, EveryVisit) and mobility.resample_s is None
+        if mobility.max_gap_s is None or (only_visits and not self._adds_queries(spec)):
             return reading
         gap_s, users = mobility.max_gap_s, mobility.users(spec.count)
-        reading["max_gap_s"] = int(gap_s)
-        schedules = [schedule(demand, mobility.times_s(user), max_gap_s=gap_s) for user in users]
+        reading["max_gap_s"] = int(mobility.session_gap_s)
+        schedules = [
+            schedule(
+                demand,
+                mobility.times_s(user),
+                max_gap_s=gap_s,
+                carried=mobility.carried(user),
+                resample_s=None if self._adds_queries(spec) else mobility.resample_s,
+            )
+            for user in users
+        ]
         counts = Coverage()
         for plan in schedules:
             if plan is None:  # a custom demand, or visits plus the queries that a shift adds
@@ -220,13 +232,13 @@ def gaps_note(mobility: Mobility, demand: Demand, users: Sequence[str]) -> str:
     """Return a note that queries in gaps between recorded visits are omitted, with the remedy; empty without gaps."""
     if not isinstance(mobility, Replay) or mobility.max_gap_s is None or isinstance(demand, EveryVisit):
         return ""
-    gap_s = mobility.max_gap_s
-    gaps = sum(count_gaps(mobility.times_s(user), max_gap_s=gap_s) for user in users)
+    gaps = sum(count_gaps(mobility.times_s(user), max_gap_s=mobility.max_gap_s) for user in users)
     if not gaps:
         return ""
     return (
-        f"; queries in {gaps:,} gap{'s' if gaps > 1 else ''} of over {gap_s:g} s between visits are omitted: increase "
-        "`max_gap_s` of the replay, use `demand: every_visit`, or exclude users with few visits with `select`"
+        f"; queries in {gaps:,} gap{'s' if gaps > 1 else ''} of over {mobility.session_gap_s:g} s between visits are "
+        "omitted: increase `max_gap_s` of the replay, use `demand: every_visit`, or exclude users with few visits with "
+        "`select`"
     )
 
 

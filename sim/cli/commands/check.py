@@ -32,11 +32,19 @@ minimum."""
 def check(scenario: ScenarioOptions, *, measure: bool, limit_s: float | None, workers: int | None) -> None:
     """Validate SCENARIO and estimate its cost.
 
+    Describes the trace files that it replays: time span, sampling, gaps, rows outside the region and irregular rows.
+    SCENARIO may also be a trace file, which is described with a suggested region and grid; `lppm-sim data describe`
+    adds a figure.
     Estimates CPU time and duration of the run, memory and disk space by simulating a few users for at most --limit
     seconds. Writes no files.
     Without --allow-code, custom components are not imported and nothing is estimated.
     """
     began_s = time.monotonic()
+    from sim.cli.surveying import is_trace_file, survey_scenario, survey_traces
+
+    if is_trace_file(scenario.path):
+        survey_traces(scenario.path)
+        return
     from sim.cli.kernels import load_kernels
     from sim.cli.output.cost import print_cost, print_not_loaded, print_remarks
     from sim.execution.cost.estimate import LIMIT_S
@@ -56,5 +64,6 @@ def check(scenario: ScenarioOptions, *, measure: bool, limit_s: float | None, wo
         taken_s = max(time.monotonic() - began_s, time.process_time())  # the latter includes the start of Python
         limit_s = min(max(_TOTAL_S - taken_s, _LEAST_S), LIMIT_S)
     cost = estimate_with_search(study, swept, measure=measure, limit_s=limit_s, started_s=time.process_time())
+    survey_scenario(study)
     print_cost(study, cost, workers=worker_count(workers, None) or 1)
     print_remarks(remarks(point.scenario for point in swept))

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from sim.cli.options import column_names
+
 _SOURCES = ("brightkite", "gowalla", "cabspotting")
 
 
@@ -72,11 +74,21 @@ def import_data(source: str, raw: tuple[Path, ...], out: str, region: Any, overw
 @click.option("-o", "--out", type=click.Path(path_type=Path), metavar="PNG", help="Figure file.  [default: FILE.png]")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file named by -o.")
 @click.option("--figure/--no-figure", default=True, help="Draw a figure.  [default: yes]")
-def describe(file: Path, out: Path | None, overwrite: bool, figure: bool) -> None:
-    """Describe a trace file in numbers and a figure.
+@click.option("--columns", multiple=True, metavar="NAME=COLUMN", help="Name of the column of user, time, lat or lon.")
+def describe(file: Path, out: Path | None, overwrite: bool, figure: bool, columns: tuple[str, ...]) -> None:
+    """Describe a trace file in numbers and a figure, and suggest a region and a grid.
 
-    FILE is an output of `data import`, or a CSV file with a header.
+    FILE is an output of `data import`, or a CSV file with a header. Files with more than about 3 million rows, and
+    files with other column names (--columns), are described in constant memory and without a figure.
+    `lppm-sim check SCENARIO` describes the files of a scenario with respect to its region.
     """
+    from sim.cli.surveying import is_large, survey_rest, survey_traces
+
+    if columns or (is_large(file) and out is None):
+        if columns and out is not None:
+            raise click.UsageError("-o and --columns exclude each other: with --columns, no figure is drawn")
+        survey_traces(file, column_names(columns))
+        return
     from sim.cli.output.data import print_description
     from sim.datasets.describing import describe as describe_traces
     from sim.datasets.describing import load, picture
@@ -96,6 +108,7 @@ def describe(file: Path, out: Path | None, overwrite: bool, figure: bool) -> Non
         traces = load(file)
     description = describe_traces(traces)
     print_description(description, file)
+    survey_rest(file, description.grid)
     if figure:
         content = picture(traces, description, title=file.name)
         with atomic_file(path) as target:

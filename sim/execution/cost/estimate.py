@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -65,7 +66,7 @@ class Cost:
     """Descriptions of parts of the scenario that could not be measured or checked."""
     incomplete: bool = False
     """Whether the time of an LPPM is missing, so that `seconds` is a lower bound."""
-    readings: dict[str, dict[str, int]] = field(default_factory=dict)
+    readings: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Statistics of each trace file read: see `sim.simulation.setting.Setting.readings`."""
     least: Cost | None = None
     """Minimum cost, if a stopping rule determines the number of replications."""

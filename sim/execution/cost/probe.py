@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sim.attack.identification import IdentificationParameters
 from sim.belief.estimated_profile import EstimatedProfileParameters
@@ -68,7 +69,7 @@ class Prepared:
     """CPU time to build the world and the training sets of other people."""
     each_s: float
     """CPU time to generate the life of one user, in each replication."""
-    readings: dict[str, dict[str, int]]
+    readings: dict[str, dict[str, Any]]
     """Statistics of each trace file read."""
     unchecked: str | None = None
     """Description of a rule that could not be checked on a sample."""

@@ -8,11 +8,11 @@ from functools import partial
 from hashlib import sha256
 from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from sim.components.files import FileName, Place
 from sim.components.registry import component
@@ -23,10 +23,11 @@ from sim.interfaces import BoolArray, Generator, IntArray
 from sim.mobility.gaps import MAX_GAP_S
 from sim.mobility.intervals import require
 from sim.mobility.parameters import MobilityParameters
+from sim.mobility.recorded.building import build_index
 from sim.mobility.recorded.days import good_days, slots
 from sim.mobility.recorded.index_cache import index_of
-from sim.mobility.recorded.tables import Table, numeric_order, read_table
-from sim.mobility.recorded.visit_index import RecordedUsers, VisitIndex
+from sim.mobility.recorded.stay_points import StayPoints
+from sim.mobility.recorded.visit_index import RecordedUsers, UserVisits
 from sim.mobility.traces import DAY_S, Trace
 from sim.world import World
 
@@ -158,7 +159,36 @@ class ReplayParameters(MobilityParameters):
     utc_offset_h: Annotated[float, Field(ge=-14, le=14)] = 0.0
     """Difference between local time and the times in the file (UTC) in hours; determines where a day begins."""
     max_gap_s: Annotated[int, Field(ge=1, le=100_000_000_000)] = MAX_GAP_S
-    """Longest gap between visits in seconds during which the user is assumed to stay; longer gaps have no queries."""
+    """Longest gap between visits in seconds during which the user is assumed to stay; longer gaps end a session and
+    have no queries."""
+    resample_s: Annotated[int, Field(ge=1, le=86_400)] | None = None
+    """Replace the visits of each session by one position per slot of this number of seconds, that of the last recorded
+    visit before the end of the slot (default: the recorded visits); at most `max_gap_s`."""
+    min_session: Count | None = None
+    """Shortest session in recorded rows; shorter sessions are omitted and counted (default: keep all)."""
+    stay_points: StayPoints | None = None
+    """Replace the recorded points by stay points, visits at the time of arrival (default: the recorded points)."""
+
+    of_sessions: ClassVar[tuple[str, ...]] = ("resample_s", "min_session", "stay_points")
+    """Keys that need times, and that the canonical form omits if they are not given: older scenarios keep their
+    digest."""
+
+    @model_validator(mode="after")
+    def _compatible(self) -> Self:
+        self.require_at_most_one("days", "resample_s")
+        self.require_at_most_one("days", "stay_points")
+        if self.resample_s is not None and self.resample_s > self.max_gap_s:
+            raise InvalidValue(
+                f"`resample_s` must be at most `max_gap_s`, found {self.resample_s} and {self.max_gap_s}: within a "
+                "longer period, sessions cannot be distinguished",
+                code="out-of-range",
+            )
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        return {name: value for name, value in data.items() if value is not None or name not in self.of_sessions}
 
     def build(self, world: World, seed: int, place: Place) -> Replay:  # noqa: ARG002
         """Read the file and return the model."""
@@ -179,7 +209,8 @@ class Replay:
     `days` selects whole days, with a visit at the start of each slot. `select` then selects users, and `visits`, in
     [1, inf), the first visits of each user. `shuffle` permutes the cells of a user over their times, so that only the
     profile is preserved. During gaps longer than `max_gap_s`, in [1, inf), the position is unknown: demands that query
-    between visits skip the gap (see `live`).
+    between visits skip the gap (see `live`). `min_session`, `stay_points` and `resample_s`, applied in this order,
+    replace the rows of each session (see `sessions` and `stay_points`) before users and visits are selected.
     """
 
     finite: ClassVar[bool] = True
@@ -188,10 +219,12 @@ class Replay:
     def __init__(self, parameters: ReplayParameters, *, grid: Locations, file: Path) -> None:
         self.file, self.shuffle = file, parameters.shuffle
         options = json.dumps([parameters.model_dump(mode="json", exclude={"file", "shuffle"}), grid.describe()])
-        self._index = index_of(file, options, partial(_read_index, parameters, grid, file))
+        self._index = index_of(file, options, partial(build_index, parameters, grid, file))
         self._users = RecordedUsers(self._index)
         self.timed = bool(self._index.notes["timed"])
-        self.max_gap_s = parameters.max_gap_s if self.timed else None
+        self.session_gap_s, self.resample_s = parameters.max_gap_s, parameters.resample_s
+        # A resampled position is valid during its slot; sessions of such positions have no longer gaps.
+        self.max_gap_s = (self.resample_s or self.session_gap_s) if self.timed else None
 
     def users(self, count: int | None = None) -> Sequence[str]:
         """Return the ids of the first `count` users (default: all)."""
@@ -201,17 +234,20 @@ class Replay:
 
     def visits(self, user: str, rng: Generator) -> Iterator[Visit]:
         """Yield the recorded visits of a user; `rng` is used only for `shuffle`."""
-        times_s, cells = self._recorded(user)
-        if self.shuffle:
-            cells = rng.permutation(cells)
-        return starmap(Visit, zip(times_s.tolist(), cells.tolist(), strict=True))
+        recorded = self._recorded(user)
+        cells = rng.permutation(recorded.cells) if self.shuffle else recorded.cells
+        return starmap(Visit, zip(recorded.times_s.tolist(), cells.tolist(), strict=True))
 
     def times_s(self, user: str) -> IntArray:
         """Return the times of the user's visits in s, in order."""
-        return self._recorded(user)[0]
+        return self._recorded(user).times_s
 
-    def _recorded(self, user: str) -> tuple[IntArray, IntArray]:
-        """Return the times in s and the cells of a user's visits."""
+    def carried(self, user: str) -> BoolArray | None:
+        """Return a mask of the user's visits that repeat an earlier position; None if all are recorded."""
+        return self._recorded(user).carried
+
+    def _recorded(self, user: str) -> UserVisits:
+        """Return the visits of a user."""
         if (place := self._users.place(user)) is None:
             raise InvalidValue(
                 f"{self.file}: unknown user {user}, not among the {len(self._users)} selected users",
@@ -219,42 +255,9 @@ class Replay:
             )
         return self._index.visits(place)
 
-    def report(self) -> dict[str, int]:
-        """Return the manifest entry: numbers of rows, users and visits read and used."""
+    def report(self) -> dict[str, Any]:
+        """Return the manifest entry: numbers of rows, users and visits read and used, and of irregular rows."""
         return dict(self._index.notes["report"])
-
-
-def _read_index(parameters: ReplayParameters, grid: Locations, file: Path) -> VisitIndex:
-    """Read a trace file, select days, users and visits, and return the index of the visits."""
-    days, select, visits = parameters.days, parameters.select, parameters.visits
-    table = read_table(file, grid=grid, columns=parameters.columns.names())
-    by_user = _by_user(table)
-    if not by_user:
-        raise InvalidValue(
-            f"{file}: none of its {table.cell.size} rows is in the region{table.extent}", code="outside-region"
-        )
-    in_region = len(by_user)
-    offset_s = round(parameters.utc_offset_h * 3600) if table.timed else 0
-    points = {user: (when + offset_s, cells) for user, (when, cells) in by_user.items()}
-    by_user = points if days is None else _whole_days(file, points, days, timed=table.timed)
-    counts = {user: cells.size for user, (_, cells) in by_user.items()}
-    chosen = select.choose(counts)
-    if not chosen:
-        raise InvalidValue(f"{file}: the selection ({select}) leaves none of its {len(counts)} users", code="no-users")
-    used = {user: (by_user[user][0][:visits], by_user[user][1][:visits]) for user in chosen}
-    report = {
-        "rows": int(table.cell.size),
-        "rows_outside": int((table.cell < 0).sum()),
-        "users_in_region": in_region,
-        "users": len(chosen),
-        "visits": sum(cells.size for _, cells in used.values()),
-    }
-    if table.timed:
-        report |= _irregular(table, set(chosen))
-    if days is not None:
-        carried = (days.carried(points[user][0], times_s) for user, (times_s, _) in used.items())
-        report["visits_carried"] = sum(carried)
-    return VisitIndex.of(used, {"timed": table.timed, "report": report})
 
 
 def write_csv(path: str | Path, traces: Iterable[Trace], grid: Locations) -> None:
@@ -271,78 +274,3 @@ def write_csv(path: str | Path, traces: Iterable[Trace], grid: Locations) -> Non
         table["lat"], table["lon"] = lat.round(6), lon.round(6)
     compression: Any = {"method": "gzip", "mtime": 0} if Path(path).suffix == ".gz" else None
     table.to_csv(path, index=False, lineterminator="\n", compression=compression)
-
-
-def _by_user(table: Table) -> dict[str, tuple[IntArray, IntArray]]:
-    """Return the times and cells of each user inside the region, in order; without times, positions in the trace."""
-    ordered = numeric_order(table.users)
-    rank = np.argsort(ordered)
-    user, when, cell = rank[table.user], table.when, table.cell
-    order = table.order(user)
-    order = order[cell[order] >= 0]
-    starts = np.searchsorted(user[order], np.arange(len(table.users) + 1))
-    visits: dict[str, tuple[IntArray, IntArray]] = {}
-    for number, code in enumerate(ordered):
-        rows = order[starts[number] : starts[number + 1]]
-        if rows.size:
-            times = when[rows].astype(np.int64) if table.timed else np.arange(rows.size)
-            visits[table.users[code]] = (times, cell[rows])
-    return visits
-
-
-def _irregular(table: Table, users: set[str]) -> dict[str, int]:
-    """Count irregular times of these users, among the rows in the region.
-
-    Backward rows are earlier than the previous row of the same user in the file, unless the user's times never
-    increase: files in descending order are common. Rows with the same time are those in another cell than the previous
-    row with the same exact time.
-    """
-    selected = np.array([user in users for user in table.users])
-    rows = np.flatnonzero(selected[table.user] & (table.cell >= 0))
-    by_file = rows[np.argsort(table.user[rows], kind="stable")]
-    same, before, after = _steps(table, by_file)
-    mixed = np.unique(table.user[by_file[1:]][same & after])
-    backward = same & before & np.isin(table.user[by_file[1:]], mixed)
-    by_time = table.order(table.user)
-    by_time = by_time[selected[table.user[by_time]] & (table.cell[by_time] >= 0)]
-    same, before, after = _steps(table, by_time)
-    twice = same & ~before & ~after & (np.diff(table.cell[by_time]) != 0)
-    return {
-        "rows_backward": int(backward.sum()),
-        "users_backward": int(np.unique(table.user[by_file[1:]][backward]).size),
-        "rows_same_time": int(twice.sum()),
-        "users_same_time": int(np.unique(table.user[by_time[1:]][twice]).size),
-    }
-
-
-def _steps(table: Table, rows: IntArray) -> tuple[BoolArray, BoolArray, BoolArray]:
-    """Return masks of the rows after the first: same user as the previous row, earlier than it, later than it."""
-    user, when = table.user[rows], table.when[rows]
-    before, after = when[1:] < when[:-1], when[1:] > when[:-1]
-    if table.rest is not None:
-        rest, equal = table.rest[rows], ~before & ~after
-        before, after = before | (equal & (rest[1:] < rest[:-1])), after | (equal & (rest[1:] > rest[:-1]))
-    return user[1:] == user[:-1], before, after
-
-
-def _whole_days(
-    file: str | Path, by_user: Mapping[str, tuple[IntArray, IntArray]], days: RecordedDays, *, timed: bool
-) -> dict[str, tuple[IntArray, IntArray]]:
-    """Return the slots of the selected days of each user who has any."""
-    if not timed:
-        raise InvalidValue(
-            f"{file}: `days` requires times, but the file has only the order of visits: leave out `days`",
-            code="times-missing",
-        )
-    cut = {user: days.cut(*visits) for user, visits in by_user.items()}
-    complete = {user: (when, cells) for user, (when, cells) in cut.items() if cells.size}
-    if not complete:
-        needed = "a day" if days.first is None else f"{days.first} days"
-        remedy = "" if days.first is None else ", reduce the number of days `first`"
-        raise InvalidValue(
-            f"{file}: `days` ({days}) leaves none of its {len(by_user)} users: no user has {needed} from midnight to "
-            f"midnight without a gap of more than {days.longest_silence_h:g} h in the region. Allow longer gaps with "
-            f"`longest_silence_h` (at most 24){remedy}, check `utc_offset_h`, or leave out `days`",
-            code="no-whole-days",
-        )
-    return complete

@@ -9,7 +9,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,6 +76,10 @@ class Table:
     """Extents of the rows and of the region, as text for a message; empty without degrees."""
     rest: IntArray | FloatArray | None = None
     """Numbers that order rows with the same `when`, such as fractions of a second; None if not needed."""
+    lat: FloatArray | None = None
+    """Latitudes in degrees, if requested and in the file."""
+    lon: FloatArray | None = None
+    """Longitudes in degrees, if requested and in the file."""
 
     def order(self, user: IntArray) -> IntArray:
         """Return the rows sorted by user (a number for each row), then by exact time; ties in the order of the file."""
@@ -83,8 +87,12 @@ class Table:
         return np.lexsort(keys)
 
 
-def read_table(file: str | Path, *, grid: Locations, columns: Mapping[str, str] | None = None) -> Table:
+def read_table(
+    file: str | Path, *, grid: Locations, columns: Mapping[str, str] | None = None, degrees: bool = False
+) -> Table:
     """Read a trace file; `columns` maps our column names to those of the file, others are recognised automatically.
+
+    With `degrees`, the table holds the latitudes and longitudes of the rows, if the file has them.
 
     Rows that cannot be read exactly are never dropped: an `InvalidValue` states the file, their number and the first
     few.
@@ -92,7 +100,11 @@ def read_table(file: str | Path, *, grid: Locations, columns: Mapping[str, str] 
     path = Path(file)
     try:
         frame, named = load_columns(path, columns, degrees=grid.bounds is not None)
-        return _checked(path, frame, named, grid)
+        table = _checked(path, frame, named, grid)
+        if degrees and "lat" in named:
+            lat, lon = (exact.numbers(frame[named[name]])[0].astype(np.float64) for name in ("lat", "lon"))
+            table = replace(table, lat=lat, lon=lon)
+        return table
     except FileNotFoundError:
         raise
     except BadRows:

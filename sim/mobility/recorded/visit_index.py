@@ -19,14 +19,37 @@ from typing import IO, Any, Protocol, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.interfaces import IntArray
+from sim.interfaces import BoolArray, IntArray
 from sim.mobility.user_ids import UserIds
 
-_MAGIC = b"lppm-sim visits 1\n"
+_MAGIC = b"lppm-sim visits 2\n"
 _DIGEST_BYTES = 32
 _PIECE_BYTES = 2**22
 _REMEMBERED = 4096
-_COLUMNS = {"names": "<u1", "name_starts": "<i8", "by_name": "<i8", "starts": "<i8", "times_s": "<i8", "cells": "<i4"}
+_COLUMNS = {
+    "names": "<u1",
+    "name_starts": "<i8",
+    "by_name": "<i8",
+    "starts": "<i8",
+    "times_s": "<i8",
+    "cells": "<i4",
+    "carried": "|b1",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UserVisits:
+    """Visits of one user in order of time; all arrays have shape (n_visits,)."""
+
+    times_s: IntArray
+    cells: IntArray
+    carried: BoolArray | None = None
+    """Mask of the visits that repeat an earlier position, at a fixed period; None if all are recorded."""
+
+    def first(self, visits: int | None) -> UserVisits:
+        """Return the first visits (default: all)."""
+        carried = None if self.carried is None else self.carried[:visits]
+        return UserVisits(self.times_s[:visits], self.cells[:visits], carried)
 
 
 class DamagedIndex(Exception):
@@ -89,20 +112,25 @@ class VisitIndex:
     """Position of the first visit of each user, and of the end."""
     times_s: Column
     cells: Column
+    carried: Column
+    """Whether each visit repeats an earlier position; empty if all visits are recorded."""
     notes: Mapping[str, Any] = field(default_factory=dict)
     """Further facts about the file."""
 
     @classmethod
-    def of(cls, visits: Mapping[str, tuple[IntArray, IntArray]], notes: Mapping[str, Any]) -> VisitIndex:
-        """Return the index in memory of the times and cells of each user."""
+    def of(cls, visits: Mapping[str, UserVisits], notes: Mapping[str, Any]) -> VisitIndex:
+        """Return the index in memory of the visits of each user."""
         encoded = [user.encode() for user in visits]
         return cls(
             names=np.frombuffer(b"".join(encoded), dtype=np.uint8),
             name_starts=_starts(map(len, encoded)),
             by_name=np.array(sorted(range(len(encoded)), key=encoded.__getitem__), dtype=np.int64),
-            starts=_starts(cells.size for _, cells in visits.values()),
-            times_s=np.concatenate([times_s for times_s, _ in visits.values()]),
-            cells=np.concatenate([cells for _, cells in visits.values()]).astype(np.int32),
+            starts=_starts(own.cells.size for own in visits.values()),
+            times_s=np.concatenate([own.times_s for own in visits.values()]),
+            cells=np.concatenate([own.cells for own in visits.values()]).astype(np.int32),
+            carried=np.concatenate(
+                [np.zeros(0, dtype=bool)] + [own.carried for own in visits.values() if own.carried is not None]
+            ),
             notes=dict(notes),
         )
 
@@ -139,10 +167,11 @@ class VisitIndex:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    def visits(self, place: int) -> tuple[IntArray, IntArray]:
-        """Return the times in s and the cells of the user at a position."""
+    def visits(self, place: int) -> UserVisits:
+        """Return the visits of the user at a position."""
         first, stop = (int(number) for number in self.starts[place : place + 2])
-        return self.times_s[first:stop].astype(np.int64), self.cells[first:stop].astype(np.int64)
+        times_s, cells = self.times_s[first:stop].astype(np.int64), self.cells[first:stop].astype(np.int64)
+        return UserVisits(times_s, cells, self.carried[first:stop] if len(self.carried) else None)
 
     def name(self, place: int) -> str:
         """Return the name of the user at a position."""

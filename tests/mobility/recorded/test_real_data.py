@@ -85,6 +85,8 @@ def test_visits_and_queries_of_the_cabs() -> None:
         "users_backward": 0,
         "rows_same_time": 0,
         "users_same_time": 0,
+        "rows_repeated": 0,
+        "users_repeated": 0,
     }
     first = replay.users(1)[0]
     assert first == "etalrab"  # in the order of the file

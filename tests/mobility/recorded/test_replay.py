@@ -51,7 +51,7 @@ def test_degrees_and_rows_outside_the_region(tmp_path: Path) -> None:
     )
     replay = made(Replay, grid=REGION, file=path)
     assert replayed(replay) == {"a": [(0, 0), (1, 2), (3, 1)]}
-    regular = {"rows_backward": 0, "users_backward": 0, "rows_same_time": 0, "users_same_time": 0}
+    regular = {f"{what}_{kind}": 0 for kind in ("backward", "same_time", "repeated") for what in ("rows", "users")}
     expected = {"rows": 5, "rows_outside": 2, "users_in_region": 1, "users": 1, "visits": 3} | regular
     assert replay.report() == expected
 
@@ -394,7 +394,7 @@ def test_missing_whole_days_are_rejected_with_remedies(tmp_path: Path) -> None:
 
 def irregular(path: Path, **options: Any) -> dict[str, int]:
     report = made(Replay, grid=RECTANGLE, file=path, **options).report()
-    return {name: report[name] for name in report if name.endswith(("_backward", "_same_time"))}
+    return {name: report[name] for name in report if name in odd()}
 
 
 def odd(rows: tuple[int, int] = (0, 0), twice: tuple[int, int] = (0, 0)) -> dict[str, int]:
@@ -430,6 +430,15 @@ def test_users_in_different_cells_at_the_same_time_are_counted(tmp_path: Path) -
     path = saved(tmp_path, "user,time,cell\n" + rows)
     assert irregular(path) == odd(twice=(3, 2))
     assert irregular(path, select=Selection(users=["a"])) == odd(twice=(2, 1))
+
+
+def test_repeated_rows_are_counted_and_users_with_most_of_them_are_named(tmp_path: Path) -> None:
+    rows = "a,1,0\na,1,0\na,1,0\na,2,0\nb,1,5\nb,1,5\nb,1.5,5\nc,3,1\nc,4,1\nc,2,1\n"
+    report = made(Replay, grid=RECTANGLE, file=saved(tmp_path, "user,time,cell\n" + rows)).report()
+    assert (report["rows_repeated"], report["users_repeated"]) == (3, 2)
+    assert report["most_repeated"] == {"a": 2, "b": 1}
+    assert report["most_backward"] == {"c": 1}
+    assert "most_same_time" not in report
 
 
 def test_an_order_has_no_irregular_times(tmp_path: Path) -> None:

@@ -19,12 +19,12 @@ CUT = (
     "(max_gap_s)"
 )
 BACKWARD = (
-    "users: time decreases between consecutive rows 2 times (1 user): the rows are sorted by time; check the time "
-    "column and its time zone"
+    "users: time decreases between consecutive rows 2 times (1 user; a: 2): the rows are sorted by time; check the "
+    "time column and its time zone"
 )
 TWICE = (
-    "users: the same user is in different cells at the same time once (1 user): all rows are retained, in file order; "
-    "check that each id belongs to one person"
+    "users: the same user is in different cells at the same time once (1 user; a: 1): all rows are retained, in file "
+    "order; check that each id belongs to one person"
 )
 
 
@@ -75,6 +75,10 @@ def test_notes_appear_in_check_run_manifest_and_report(scenario: Path, tmp_path:
             "users_backward": 1,
             "rows_same_time": 1,
             "users_same_time": 1,
+            "rows_repeated": 0,
+            "users_repeated": 0,
+            "most_backward": {"a": 2},
+            "most_same_time": {"a": 1},
             "max_gap_s": 7200,
             "queries_recorded": 36,
             "queries_carried": 6,
@@ -107,3 +111,33 @@ def test_an_empty_file_and_missing_whole_days_are_rejected(scenario: Path) -> No
     message = refused("check", scenario)
     assert "t.csv: " in message
     assert "user,time_s,lat,lon" in message
+
+
+def test_names_of_users_in_notes_are_escaped(scenario: Path, tmp_path: Path) -> None:
+    user = "<img src=x onerror=alert(1)>[red]\x1b[2J"
+    rows = "".join(f'"{user}",{time},{time // 300 % 20}\n' for time in (0, 600, 300, 900, 1200, 1200))
+    (scenario.parent / "t.csv").write_text(HEADER + rows)
+    printed = done("run", scenario, "-o", tmp_path / "out")
+    assert r"alert(1)>[red]\x1b[2J: 1" in flat(printed)
+    assert "\x1b" not in printed
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "<img src=x onerror=alert" not in page
+    assert r"[red]\x1b[2J: 1" in page
+
+
+def test_sessions_resampling_and_stay_points_are_stated(scenario: Path, tmp_path: Path) -> None:
+    text = scenario.read_text().replace("file: t.csv", "file: t.csv, resample_s: 600, min_session: 5")
+    scenario.write_text(text.replace("demand: periodic", "demand: every_visit"))
+    rows = [f"a,{start + at},{at // 300 % 20}" for start in (0, 86_400) for at in (*range(0, 1800, 60), 5000)]
+    (scenario.parent / "t.csv").write_text(HEADER + "\n".join([*rows, "a,50000,1"]) + "\n")
+    dropped = "users: 1 of 3 sessions (33 %) are shorter than `min_session` and omitted, with 1 rows"
+    carried = "users: 10 of 18 queries (56 %) fall between recorded visits and repeat the previous position"
+    cut = "users: 18 queries are made while positions are recorded; 135 are omitted in 1 gap of over 2 h"
+    checked = flat(done("check", scenario, "--no-time"))
+    printed = flat(done("run", scenario, "-o", tmp_path / "out"))
+    page = flat(unescape(re.sub("<[^>]+>", "", (tmp_path / "out" / "report.html").read_text())))
+    for place in (checked, printed, page):
+        assert [note for note in (dropped, carried, cut) if note not in place] == []
+    traces = json.loads((tmp_path / "out" / "manifest.json").read_text())["worlds"][0]["traces"]["users"]
+    names = ("sessions", "sessions_dropped", "rows_dropped", "visits_carried", "visits_cut", "queries_carried")
+    assert [traces[name] for name in names] == [2, 1, 1, 10, 135, 10]

@@ -11,43 +11,61 @@ import pytest
 
 from sim.components import user_cache
 from sim.errors import InvalidValue
-from sim.interfaces import IntArray
 from sim.mobility.recorded import index_cache
 from sim.mobility.recorded.replay import Replay, ReplayParameters, Selection
-from sim.mobility.recorded.visit_index import DamagedIndex, RecordedUsers, VisitIndex
+from sim.mobility.recorded.visit_index import DamagedIndex, RecordedUsers, UserVisits, VisitIndex
 from sim.world.grid import Grid
 
 GRID = Grid(rows=4, cols=5, width_km=5.0, height_km=4.0)
 
 
-def visits_of(count: int, seed: int = 1) -> dict[str, tuple[IntArray, IntArray]]:
-    """Return random visits of users whose names are not in alphabetical order."""
+def visits_of(count: int, seed: int = 1, *, carried: bool = False) -> dict[str, UserVisits]:
+    """Return random visits of users whose names are not in alphabetical order, with or without carried ones."""
     rng = np.random.default_rng(seed)
     names = [f"ü{number}" for number in rng.permutation(count)]
     lengths = dict(zip(names, rng.integers(1, 9, count).tolist(), strict=True))
-    return {name: (np.sort(rng.integers(-9, 10**10, n)), rng.integers(0, 20, n)) for name, n in lengths.items()}
+    return {
+        name: UserVisits(
+            np.sort(rng.integers(-9, 10**10, n)), rng.integers(0, 20, n), rng.random(n) < 0.5 if carried else None
+        )
+        for name, n in lengths.items()
+    }
+
+
+def stored(index: VisitIndex, path: Path) -> VisitIndex:
+    with path.open("wb") as file:
+        index.write(file)
+    return VisitIndex.open(path)
 
 
 @pytest.fixture(params=["memory", "file"])
 def index(request: pytest.FixtureRequest, tmp_path: Path) -> VisitIndex:
     index = VisitIndex.of(visits_of(50), {"timed": True})
-    if request.param == "memory":
-        return index
-    with (tmp_path / "index").open("wb") as file:
-        index.write(file)
-    return VisitIndex.open(tmp_path / "index")
+    return index if request.param == "memory" else stored(index, tmp_path / "index")
 
 
 def test_an_index_returns_the_visits_of_each_user(index: VisitIndex) -> None:
     visits, users = visits_of(50), RecordedUsers(index)
     assert users == list(visits)
     assert index.notes == {"timed": True}
-    for place, (user, (times_s, cells)) in enumerate(visits.items()):
+    for place, (user, own) in enumerate(visits.items()):
         fresh = RecordedUsers(index)
         assert (fresh.place(user), fresh.index(user)) == (place, place)
-        assert np.array_equal(index.visits(place)[0], times_s)
-        assert np.array_equal(index.visits(place)[1], cells)
-        assert {column.dtype for column in index.visits(place)} == {np.dtype(np.int64)}
+        read = index.visits(place)
+        assert np.array_equal(read.times_s, own.times_s)
+        assert np.array_equal(read.cells, own.cells)
+        assert {read.times_s.dtype, read.cells.dtype} == {np.dtype(np.int64)}
+        assert read.carried is None
+
+
+def test_an_index_returns_which_visits_are_carried(tmp_path: Path) -> None:
+    visits = visits_of(20, carried=True)
+    index = stored(VisitIndex.of(visits, {}), tmp_path / "index")
+    for place, own in enumerate(visits.values()):
+        read = index.visits(place).carried
+        assert read is not None
+        assert own.carried is not None
+        assert read.tolist() == own.carried.tolist()
 
 
 def test_users_are_a_sequence(index: VisitIndex) -> None:
@@ -84,7 +102,7 @@ def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(index_cache, "LARGE_BYTES", 0)
     monkeypatch.setenv(user_cache.VARIABLE, str(tmp_path / "cache"))
     visits = visits_of(9).items()
-    frames = [pd.DataFrame({"user": user, "time_s": when, "cell": cells}) for user, (when, cells) in visits]
+    frames = [pd.DataFrame({"user": user, "time_s": own.times_s, "cell": own.cells}) for user, own in visits]
     pd.concat(frames).assign(time_s=lambda frame: frame["time_s"].clip(0)).to_csv(tmp_path / "t.csv", index=False)
     return tmp_path / "t.csv"
 
