@@ -19,7 +19,8 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import MaxNLocator, PercentFormatter, StrMethodFormatter
 
 from sim.datasets import trace_file
-from sim.datasets.importing import SAN_FRANCISCO, Box, box_of, grid_over, read_raw
+from sim.datasets.importing import read_raw
+from sim.datasets.regions import SAN_FRANCISCO, Box, box_of, grid_over
 from sim.datasets.trace_file import Traces
 from sim.errors import InputError
 from sim.interfaces import IntArray

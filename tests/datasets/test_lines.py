@@ -9,7 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sim.datasets import lines
-from sim.datasets.files import CRAWDAD, SNAP
+from sim.datasets.formats.cabspotting import CRAWDAD
+from sim.datasets.formats.checkins import SNAP
 from sim.datasets.lines import Layout, Rows, parse, quick, slow
 
 CABS = Layout(CRAWDAD.fields, CRAWDAD.separator, newest_first=True, user="abboip")
