@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -182,3 +182,14 @@ def file_stem(run_directory: str) -> str:
     if "://" in run_directory:
         return run_directory.rstrip("/").rpartition("/")[2]
     return Path(run_directory).resolve().name
+
+
+def named_columns(settings: Sequence[str]) -> dict[str, str]:
+    """Return the columns given by `--columns NAME=COLUMN`; raise a usage error for another form."""
+    names = {}
+    for setting in settings:
+        name, equals, column = setting.partition("=")
+        if not equals or not name or not column:
+            raise click.BadParameter(f"found {setting!r}, expected NAME=COLUMN", param_hint="--columns")
+        names[name] = column
+    return names

@@ -296,8 +296,7 @@ def moment(text: str, name: str) -> tuple[int, float]:
             seconds, fraction = since // _SECOND, since % _SECOND / _SECOND
     except (ValueError, OverflowError, ArithmeticError):
         raise ValueError(f"{name} must be seconds or ISO 8601 text, found {shown(text)}") from None
-    least, most = _BOUNDS[name]
-    if not least <= seconds <= most:
+    if not EARLIEST_S <= seconds <= LATEST_S:
         raise ValueError(f"{name} must be in seconds, not milliseconds or a smaller unit, found {shown(text)}")
     return seconds, fraction
 

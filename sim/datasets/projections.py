@@ -74,7 +74,9 @@ def of_proj(text: str, offset_m: tuple[float, float]) -> Plane | None:
         if fields.get("proj") == "eqc":
             radius_m = float(fields.get("R", _A))
             cosine = math.cos(math.radians(float(fields.get("lat_ts", 0.0))))
-            return Plane(text, _equirectangular(cosine, float(fields.get("lon_0", 0.0)), radius_m), offset_m)
+            inverse = _equirectangular(cosine, float(fields.get("lon_0", 0.0)), radius_m)
+            south_m = math.radians(float(fields.get("lat_0", 0.0))) * radius_m
+            return Plane(text, lambda x, y: inverse(x, y + south_m), offset_m)
     except (KeyError, ValueError):
         return None
     return None

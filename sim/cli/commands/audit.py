@@ -62,6 +62,7 @@ def audit(
     """
     import json
 
+    from sim.cli.options import named_columns
     from sim.analysis.answers.home_exposure import Night
     from sim.audit.page import page
     from sim.audit.pairs import read_pairs
@@ -77,7 +78,7 @@ def audit(
     for file in files:
         if file.exists() and not overwrite:
             raise InputError(f"{file} exists: choose another name with -o, or use --overwrite", code="file-exists")
-    pairs = read_pairs(true, sent, match=match, columns=_columns(columns))
+    pairs = read_pairs(true, sent, match=match, columns=named_columns(columns))
     names = [path.name for path in (true, sent) if path is not None]
     result = audit(pairs, names, night=Night(*night, utc_offset_h))
     notes = result.notes
@@ -97,14 +98,3 @@ def audit(
             with atomic_file(file) as opened:
                 opened.write(content.encode())
     click.echo(visible(f"wrote {files[0]} and {files[1]}"))
-
-
-def _columns(settings: tuple[str, ...]) -> dict[str, str]:
-    """Return the names of columns; raise a usage error for another form."""
-    names = {}
-    for setting in settings:
-        name, equals, column = setting.partition("=")
-        if not equals or not name or not column:
-            raise click.BadParameter(f"found {setting!r}, expected NAME=COLUMN", param_hint="--columns")
-        names[name] = column
-    return names
