@@ -16,7 +16,7 @@ from sim.datasets.lines import FRACTION
 from sim.interfaces import IntArray
 from sim.mobility.recorded.tables import numeric_order
 
-RUN_ROWS = 1 << 19
+RUN_ROWS = 1 << 18
 """Number of rows in memory."""
 _KEYS = ("user", "when", FRACTION, "row")
 

@@ -28,7 +28,10 @@ def read(raw: RawFile, _options: Options) -> Iterator[Batch]:
 
 def _points(raw: RawFile) -> Iterator[Point | Invalid]:
     for line, text in numbered_lines(raw, encoding="latin-1"):
-        fields = text.split("\t") if "\t" in text else next(csv.reader([text]))
+        try:
+            fields = text.split("\t") if "\t" in text else next(csv.reader([text], strict=True))
+        except csv.Error:
+            fields = [text]
         if line == 1 and fields[0].lower() == "userid":
             continue
         if len(fields) != _FIELDS:

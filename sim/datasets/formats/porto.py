@@ -10,10 +10,12 @@ from sim.datasets.files import RawFile
 from sim.datasets.formats.base import Batch, Format, Head, Ignored, Invalid, Options, Point, batches
 from sim.datasets.formats.text import numbered_lines
 from sim.datasets.lines import moment, shown
+from sim.errors import InvalidValue
 
 PERIOD_S = 15
 NAMES = ("TRIP_ID", "CALL_TYPE", "ORIGIN_CALL", "ORIGIN_STAND", "TAXI_ID", "TIMESTAMP", "DAY_TYPE", "MISSING_DATA",
          "POLYLINE")  # fmt: skip
+_NEEDED = ("TAXI_ID", "TIMESTAMP", "POLYLINE")
 
 
 def recognises(head: Head) -> bool:
@@ -29,9 +31,17 @@ def read(raw: RawFile, _options: Options) -> Iterator[Batch]:
 def _points(raw: RawFile) -> Iterator[Point | Invalid | Ignored]:
     names: list[str] = []
     for line, text in numbered_lines(raw):
-        fields = next(csv.reader([text]))
+        try:
+            fields = next(csv.reader([text], strict=True))
+        except csv.Error as error:
+            yield Invalid(line, f"must have closed quotes ({error}), found {shown(text)}")
+            continue
         if not names:
             names = fields
+            if missing := [name for name in _NEEDED if name not in names]:
+                raise InvalidValue(
+                    f"no column {', '.join(missing)}; found {', '.join(names)}", code="no-such-column"
+                )
             continue
         if len(fields) != len(names):
             yield Invalid(line, f"must have {len(names)} fields, found {len(fields)}: {shown(text)}")

@@ -31,21 +31,24 @@ def recognises(head: Head) -> bool:
 def read(raw: RawFile, options: Options) -> Iterator[Batch]:
     """Yield the rows: the cell in row-major order from the south-west, and the start of the slot as time."""
     for block in body(raw, 1):
-        lines = block.text.removesuffix(b"\n").split(b"\n")
-        table, bad = _numbers(block.text, lines)
-        faults = [(block.first_line + row, _reason(lines[row])) for row in bad]
-        yield _rows(table, options.start_s or 0, faults, np.setdiff1d(np.arange(len(lines)), bad) + block.first_line)
+        table, bad = _numbers(block.text)
+        faults = [(block.first_line + row, _reason(line)) for row, line in bad.items()]
+        lines = np.arange(table.num_rows + len(bad))
+        if bad:
+            lines = np.setdiff1d(lines, list(bad))
+        yield _rows(table, options.start_s or 0, faults, lines + block.first_line)
 
 
-def _numbers(text: bytes, lines: list[bytes]) -> tuple[pa.Table, list[int]]:
-    """Return the lines with five integers, and the numbers of the others."""
+def _numbers(text: bytes) -> tuple[pa.Table, dict[int, bytes]]:
+    """Return the lines with five integers, and the others by their number."""
     try:
         table = _parsed(text)
-        if table.num_rows == len(lines):
-            return table, []
+        if table.num_rows == text.count(b"\n") + (not text.endswith(b"\n")):
+            return table, {}
     except pa.ArrowInvalid:
         pass
-    bad = [row for row, line in enumerate(lines) if not _is_row(line)]
+    lines = text.removesuffix(b"\n").split(b"\n")
+    bad = {row: line for row, line in enumerate(lines) if not _is_row(line)}
     return _parsed(b"\n".join(line for line in lines if _is_row(line)) + b"\n"), bad
 
 

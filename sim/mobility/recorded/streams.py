@@ -61,7 +61,7 @@ class Elements:
                 yield from self._ready
                 self._ready.clear()
             parser.Parse(b"", True)
-        except expat.ExpatError as error:
+        except (expat.ExpatError, LookupError) as error:  # LookupError: an unknown encoding
             raise InvalidValue(f"not valid XML: {error}", code="unreadable-file") from error
         yield from self._ready
 
