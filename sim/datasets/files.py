@@ -130,5 +130,3 @@ def _refuse_archive(path: Path, text: bytes) -> None:
             f"{path} is a tar archive: unpack it first (tar xf) and name its folder. Nothing was written.",
             code="unsupported-file-type",
         )
-
-

@@ -142,9 +142,7 @@ def _rows(path: Path) -> pd.DataFrame:
         raise InputError(f"{path} has cells without degrees, which the frame cannot hold", code="no-coordinates")
     user = pd.Categorical.from_codes(traces.user, list(traces.users)).astype(object)
     when = pd.to_datetime(traces.when, unit="s", utc=True) if traces.timed else traces.when
-    return pd.DataFrame(
-        {"user": user, "time" if traces.timed else "order": when, "lat": traces.lat, "lon": traces.lon}
-    )
+    return pd.DataFrame({"user": user, "time" if traces.timed else "order": when, "lat": traces.lat, "lon": traces.lon})
 
 
 def _package(name: str, form: str) -> Any:

@@ -20,6 +20,7 @@ from sim.interfaces import FloatArray, IntArray
 from sim.mobility.recorded.tables import UNREADABLE, numeric_order
 from sim.storage.backends import is_url
 from sim.storage.errors import RequestError
+from sim.world.grid import Grid
 
 FORMAT_VERSION = 1
 SIDES = ("south", "north", "west", "east")
@@ -166,18 +167,20 @@ def read(path: Path) -> Traces:
         ) from error
     names = table.column_names
     timed = "time_s" in names
-    needed = ["user", "time_s" if timed else "order", "lat", "lon"]
+    notes = _notes((table.schema.metadata or {}).get(_NOTES.encode(), b"{}"))
+    in_cells = "lat" not in names and "cell" in names and grid_of(notes) is not None
+    needed = ["user", "time_s" if timed else "order", *(["cell"] if in_cells else ["lat", "lon"])]
     if missing := [name for name in needed if name not in names]:
         raise InputError(
             f"{path} is not a trace file: missing columns {', '.join(missing)}; found {', '.join(names)}",
             code="no-such-column",
         )
     used = [name for name in (*needed, "location", "occupied") if name in names]
-    columns = {name: _column(path, name, table[name], needed=name in needed) for name in used}
-    return ordered(columns, notes=_notes((table.schema.metadata or {}).get(_NOTES.encode(), b"{}")))
+    columns = {name: _column(path, name, table[name], notes, needed=name in needed) for name in used}
+    return ordered(columns, notes=notes)
 
 
-def _column(path: Path, name: str, column: Any, *, needed: bool) -> Any:
+def _column(path: Path, name: str, column: Any, notes: Mapping[str, Any], *, needed: bool) -> Any:
     """Return a column converted to its required type."""
     try:
         if TYPES[name] == pa.int64() and not pa.types.is_integer(column.type):
@@ -191,6 +194,13 @@ def _column(path: Path, name: str, column: Any, *, needed: bool) -> Any:
         raise InputError(
             f"{path}: every row must have {name}, {column.null_count:,} rows have none", code="invalid-row"
         )
+    if name == "cell":
+        grid = grid_of(notes)
+        cells = column.to_numpy()
+        if grid is not None and (wrong := int(((cells < 0) | (cells >= grid.n_cells)).sum())):
+            raise InputError(
+                f"{path}: cell must be in [0, {grid.n_cells - 1}], {wrong:,} rows are not", code="invalid-row"
+            )
     if name in ("lat", "lon"):
         degrees = column.to_numpy()
         if wrong := int((~(np.abs(degrees) <= (90 if name == "lat" else 180))).sum()):
@@ -230,6 +240,15 @@ def region_of(notes: Mapping[str, Any]) -> tuple[float, float, float, float] | N
     return south, north, west, east
 
 
+def grid_of(notes: Mapping[str, Any]) -> Grid | None:
+    """Return the grid without degrees that the metadata of a file state for its cells, or None."""
+    grid = notes.get("grid")
+    try:
+        return Grid.rectangle(**grid) if isinstance(grid, dict) else None
+    except (TypeError, ValueError):
+        return None
+
+
 def ordered(columns: Mapping[str, Any], *, notes: Mapping[str, Any], newest_first: bool = False) -> Traces:
     """Return the rows of Arrow columns, sorted by user and time.
 
@@ -251,17 +270,19 @@ def ordered(columns: Mapping[str, Any], *, notes: Mapping[str, Any], newest_firs
     order = np.lexsort([key[::-1] for key in keys] if newest_first else keys)
     if newest_first:
         order = order.size - 1 - order
+    missing = np.full(order.size, np.nan)
     others = {name: columns[name].take(pa.array(order)) for name in ("location", "occupied") if name in columns}
     return Traces(
         users=tuple(users[code] for code in ranked),
         user=user[order],
         when=np.asarray(when[order], dtype=np.int64),
         timed=timed,
-        lat=np.asarray(columns["lat"].to_numpy()[order], dtype=np.float64),
-        lon=np.asarray(columns["lon"].to_numpy()[order], dtype=np.float64),
+        lat=np.asarray(columns["lat"].to_numpy()[order], dtype=np.float64) if "lat" in columns else missing,
+        lon=np.asarray(columns["lon"].to_numpy()[order], dtype=np.float64) if "lat" in columns else missing,
         others={
             name: column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
             for name, column in others.items()
         },
         notes=notes,
+        cell=np.asarray(columns["cell"].to_numpy()[order], dtype=np.int64) if "cell" in columns else None,
     )

@@ -62,13 +62,13 @@ def audit(
     """
     import json
 
-    from sim.cli.options import named_columns
     from sim.analysis.answers.home_exposure import Night
     from sim.audit.page import page
     from sim.audit.pairs import read_pairs
     from sim.audit.record import as_json, audit
     from sim.audit.user_page import home_sentence
     from sim.audit.wording import conclusion, interval, number, parameter_in_words
+    from sim.cli.options import named_columns
     from sim.errors import InputError, input_errors
     from sim.storage.atomic import atomic_file
 

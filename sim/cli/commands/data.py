@@ -109,9 +109,7 @@ def import_data(
     box = one.region if region is None else None if region == "all" else region
     try:
         with BytesBar(one.name) as bar:
-            counts = import_traces(
-                one.name, paths, out, region=box, options=options, overwrite=overwrite, progress=bar
-            )
+            counts = import_traces(one.name, paths, out, region=box, options=options, overwrite=overwrite, progress=bar)
     except KeyboardInterrupt:
         raise UserError("interrupted; nothing was written", code="interrupted") from None
     print_import(counts, Path(out), one, box, recognised=not given)
@@ -142,7 +140,8 @@ def describe(file: Path, out: Path | None, overwrite: bool, figure: bool) -> Non
     """
     from sim.cli.output.data import print_description
     from sim.datasets.describing import describe as describe_traces
-    from sim.datasets.describing import load, picture
+    from sim.datasets.describing import load
+    from sim.datasets.picture import picture
     from sim.datasets.trace_file import check_output
     from sim.errors import InputError, input_errors
     from sim.escaping import visible

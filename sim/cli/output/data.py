@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from sim.cli.output.terminal import stdout
-from sim.datasets.describing import MANY_DAYS, MANY_ROWS, Description
 from sim.datasets.counts import Counts
+from sim.datasets.describing import MANY_DAYS, MANY_ROWS, Description
 from sim.datasets.formats.base import Format
 from sim.datasets.regions import Box
 from sim.escaping import escape, visible
@@ -78,14 +78,15 @@ def print_description(description: Description, path: Path) -> None:
     if description.span_s is not None:
         first, last = description.span_s
         span = _span(first, last)
-    grid_name = "the paper's grid" if description.of_paper else f"a grid of {grid.rows} x {grid.cols} over the region"
+    size = f"{grid.width_km:,.1f} x {grid.height_km:,.1f} km"
+    grid_name = "the paper's grid" if description.of_paper else f"a grid of {grid.rows} x {grid.cols} cells over {size}"
     quantiles = ", ".join(f"{_share(share)} {rows:,}" for share, rows in description.rows_per_user)
     name, most = description.most_rows
     lines = [
         ("file", f"{path}{f' ({description.source})' if description.source else ''}"),
         ("rows", f"{description.rows:,} of {description.users:,} users"),
         ("time", span),
-        ("extent", _box(description.extent)),
+        *([("extent", _box(description.extent))] if description.extent else []),
         (
             "region",
             f"{description.inside:,} rows in {description.cells_visited:,} of {grid.n_cells:,} cells of {grid_name}",
@@ -95,7 +96,8 @@ def print_description(description: Description, path: Path) -> None:
     ]
     for number, (lat, lon, rows) in enumerate(description.points):
         share = rows / description.inside
-        lines.append(("" if number else "top points", f"{lat:.6f}, {lon:.6f}: {rows:,} rows, {share:.1%}"))
+        place = f"{lat:.6f}, {lon:.6f}" if description.extent else f"x {lat:g} km, y {lon:g} km"
+        lines.append(("" if number else "top points", f"{place}: {rows:,} rows, {share:.1%}"))
     if description.good_days is not None:
         days = list(description.good_days.values())
         enough = sum(count >= MANY_DAYS for count in days)

@@ -204,4 +204,3 @@ def _number(value: Any) -> float:
 
 def _reason(point: Point) -> str:
     return f"lat, lon must be degrees in [-90, 90], [-180, 180], found {shown(f'{point.lat}, {point.lon}')}"
-

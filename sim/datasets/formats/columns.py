@@ -72,9 +72,7 @@ def layout_of(raw: RawFile, separator: str, names: Sequence[str], options: Optio
 def _columns(raw: RawFile, names: Sequence[str], options: Options) -> dict[str, str]:
     """Return the columns of user, time or order, lat and lon."""
     try:
-        columns = find_columns(
-            [*names, *(["user"] if options.user else [])], dict(options.columns), degrees=True
-        )
+        columns = find_columns([*names, *(["user"] if options.user else [])], dict(options.columns), degrees=True)
         if "lat" not in columns:
             raise ValueError(f"no columns for lat and lon; found {', '.join(names)}")
     except ValueError as error:

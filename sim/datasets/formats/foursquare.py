@@ -13,7 +13,12 @@ from sim.datasets.lines import shown
 
 _FIELDS = 8
 _TIME = r"\w{3} \w{3} \d\d \d\d:\d\d:\d\d \+0000 \d{4}"
-_MONTHS = {name: number for number, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
+_MONTHS = {
+    name: number
+    for number, name in enumerate(
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1
+    )
+}
 
 
 def recognises(head: Head) -> bool:

@@ -59,9 +59,7 @@ def read_network(path: Path) -> Network:
     network = Network()
     try:
         for line in _NetworkElements(network).run(RawFile(path).chunks()):
-            raise InputError(
-                f"{path}:{line}: a node must have id, x and y, a link id, from and to", code="invalid-row"
-            )
+            raise InputError(f"{path}:{line}: a node must have id, x and y, a link id, from and to", code="invalid-row")
     except InvalidValue as error:
         raise InputError(f"{path}: {error}", code=error.code) from error
     if not network.start:

@@ -39,9 +39,7 @@ def _points(raw: RawFile) -> Iterator[Point | Invalid | Ignored]:
         if not names:
             names = fields
             if missing := [name for name in _NEEDED if name not in names]:
-                raise InvalidValue(
-                    f"no column {', '.join(missing)}; found {', '.join(names)}", code="no-such-column"
-                )
+                raise InvalidValue(f"no column {', '.join(missing)}; found {', '.join(names)}", code="no-such-column")
             continue
         if len(fields) != len(names):
             yield Invalid(line, f"must have {len(names)} fields, found {len(fields)}: {shown(text)}")

@@ -15,7 +15,11 @@ def read_layout(
     """Yield the rows of a file after a number of header lines; `prepare` may change lines, not their number."""
     for block in body(raw, header):
         rows = parse(prepare(block.text), layout)
-        yield Batch(rows.table, [(block.first_line + line, reason) for line, reason in rows.faults], newest_first=layout.newest_first)
+        yield Batch(
+            rows.table,
+            [(block.first_line + line, reason) for line, reason in rows.faults],
+            newest_first=layout.newest_first,
+        )
 
 
 def body(raw: RawFile, header: int) -> Iterator[Block]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sim.datasets.files import RawFile
-from sim.datasets.formats.base import Batch, Format, Head, Invalid, Options, Point, batches
+from sim.datasets.formats.base import Batch, Format, Invalid, Options, Point, batches
 from sim.datasets.lines import moment
 from sim.mobility.recorded.tracks import Track, geojson_rows, gpx_rows
 

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from matplotlib.image import imread
 
-from sim.datasets import importing
-from sim.datasets.describing import describe, load, picture
+from sim.datasets.describing import describe, load
+from sim.datasets.formats import text
+from sim.datasets.picture import picture
 from sim.errors import InputError
 from tests import support
 
@@ -109,7 +110,7 @@ def test_interrupt_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         raise KeyboardInterrupt
 
     raw = checkins(tmp_path / "loc.txt", {"0": 2})
-    monkeypatch.setattr(importing, "parse", interrupt)
+    monkeypatch.setattr(text, "parse", interrupt)
     result = support.lppm_sim("data", "import", "gowalla", raw, "-o", tmp_path / "x.parquet")
     assert result.exit_code == 1
     assert "[interrupted]" in result.stderr
@@ -198,7 +199,7 @@ def test_file_of_another_region_has_a_separate_grid(tmp_path: Path) -> None:
     path.write_text("user,time,lat,lon\n1,5,48.1,11.5\n1,6,48.1,11.5\n")
     description = describe(load(path))
     assert (description.inside, description.cells_visited, description.of_paper) == (2, 1, False)
-    assert "of 250 cells of a grid of 25 x 10 over the region" in done("describe", path)
+    assert "of 247 cells of a grid of 19 x 13 cells over 0.1 x 0.2 km" in done("describe", path)
 
 
 def table(**changes: Any) -> pa.Table:

@@ -321,7 +321,10 @@ SAMPLES: dict[str, dict[str, Sample]] = {
     },
     "yjmob100k": {
         "csv": Sample(
-            _file("yjmob100k-dataset1.csv", "uid,d,t,x,y\n1,0,2,1,200\n1,0,1,200,1\n2,3,47,80,95\n2,3,48,1,1\n2,60,0,999,999\n"),
+            _file(
+                "yjmob100k-dataset1.csv",
+                "uid,d,t,x,y\n1,0,2,1,200\n1,0,1,200,1\n2,3,47,80,95\n2,3,48,1,1\n2,60,0,999,999\n",
+            ),
             [("1", 1800, 39999), ("1", 3600, 0), ("2", 3 * 86400 + 47 * 1800, 105 * 200 + 79)],
             invalid=1,
             first_invalid="yjmob100k-dataset1.csv:5: must have",

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sim.datasets import files
-from sim.datasets.formats import FORMATS, detect
+from sim.datasets.formats import FORMATS, candidates, detect
 from sim.datasets.formats.base import Options
 from sim.datasets.importing import import_traces
 from sim.errors import InputError, UserError
@@ -57,13 +57,8 @@ def test_rows_and_counts(tmp_path: Path, name: str, sample: Sample) -> None:
 @pytest.mark.parametrize(("name", "sample"), CASES.values(), ids=CASES.keys())
 def test_format_is_recognised_by_content(tmp_path: Path, name: str, sample: Sample) -> None:
     path = sample.write(tmp_path)
-    if sample.ambiguous:
-        try:
-            assert detect([path]) != name or name == "columns"
-        except InputError as error:
-            assert error.code == "unknown-format"
-    else:
-        assert detect([path]) == name
+    fitting = candidates(path) if path.is_file() else [detect([path])]
+    assert fitting == (["columns"] if name == "geolife" and sample.ambiguous else [] if sample.ambiguous else [name])
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 64])
@@ -101,9 +96,9 @@ def test_damaged_files_are_imported_or_rejected_with_a_code(tmp_path: Path, name
             imported(name, path, tmp_path / "out.parquet", **sample.options)
             outcomes.add("imported")
         except UserError as error:
-            assert error.code not in ("failed", "invalid-input")
-            outcomes.add("rejected")
-    assert "rejected" in outcomes
+            outcomes.add(error.code)
+    assert len(outcomes) > 1
+    assert not outcomes & {"failed", "invalid-input"}
 
 
 def test_wrong_format_names_the_likely_one(tmp_path: Path) -> None:
