@@ -1,4 +1,4 @@
-"""Import of raw data in constant memory: select a region, sort the rows of each user by time, and count invalid rows."""
+"""Import of raw data in constant memory: select a region, sort by user and time, and count invalid rows."""
 
 from __future__ import annotations
 

@@ -316,6 +316,7 @@ def _integer(text: str, name: str) -> int:
 
 
 def degrees(text: str, name: str) -> float:
+    """Parse a latitude or longitude."""
     _, most = _BOUNDS[name]
     value = float(text) if _NUMBER.fullmatch(text.strip()) else math.nan
     if not abs(value) <= most:

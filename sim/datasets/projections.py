@@ -67,7 +67,8 @@ def of_crs(text: str) -> Plane:
 
 def of_proj(text: str, offset_m: tuple[float, float]) -> Plane | None:
     """Return the plane of a PROJ string with UTM or eqc, as SUMO stores it; None for another projection."""
-    fields = dict((part.lstrip("+").split("=", 1) + [""])[:2] for part in text.split() if part.startswith("+"))
+    parts = (part[1:].partition("=") for part in text.split() if part.startswith("+"))
+    fields = {name: value for name, _, value in parts}
     try:
         if fields.get("proj") == "utm":
             return Plane(text, utm(int(fields["zone"]), south="south" in fields), offset_m)

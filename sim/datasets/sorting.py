@@ -18,6 +18,8 @@ from sim.mobility.recorded.tables import numeric_order
 
 RUN_ROWS = 1 << 18
 """Number of rows in memory."""
+SMALLEST_BLOCK = 1024
+"""Smallest number of rows of a run in memory while runs are merged."""
 _KEYS = ("user", "when", FRACTION, "row")
 
 
@@ -110,7 +112,7 @@ class SortedRows:
         if not self._runs:
             yield from last
             return
-        block = max(1024, RUN_ROWS // (len(self._runs) + 1))
+        block = max(SMALLEST_BLOCK, RUN_ROWS // (len(self._runs) + 1))
         for path in self._runs:
             table = _sorted(_Run(path).whole(), rank)
             _write(path, table, block)

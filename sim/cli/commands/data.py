@@ -68,7 +68,7 @@ def data() -> None:
     "--region",
     type=_Region(),
     metavar="LAT0,LAT1,LON0,LON1",
-    help="Region to import, in degrees, or `all`.  [default: all; the paper's region of San Francisco for its data sets]",
+    help="Region to import, in degrees, or `all`.  [default: all; San Francisco for the data sets of the paper]",
 )
 @click.option(
     "--columns", multiple=True, metavar="NAME=COLUMN", help="Column of user, time, order, lat or lon (CSV, Parquet)."

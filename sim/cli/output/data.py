@@ -39,7 +39,7 @@ def print_import(counts: Counts, path: Path, one: Format, region: Box | None, *,
     if one.time_note:
         lines.append(("", one.time_note))
     if one.grid is not None:
-        lines.append(("grid", f"cells of {_grid(one)}; there are no degrees"))
+        lines.append(("grid", f"cells of {_grid(one)}; positions in degrees are unknown"))
     lines.append(("wrote", f"{path} ({path.stat().st_size / 1e6:,.1f} MB)"))
     _print(lines)
 
