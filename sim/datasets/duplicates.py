@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -34,5 +36,6 @@ class Duplicates:
         rows = np.flatnonzero(np.append(same, False) | np.append(False, same))
         if rows.size and table.num_rows:
             columns = [name for name in table.column_names if name not in ("row", "fraction")]
-            frame = table.select(columns).take(pa.array(rows)).to_pandas()
+            indices: Any = pa.array(rows)
+            frame = table.select(columns).take(indices).to_pandas()
             self.count += int(frame.duplicated().sum())

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -140,7 +141,7 @@ def _rows(path: Path) -> pd.DataFrame:
     traces = trace_file.read(path)
     if traces.cell is not None:
         raise InputError(f"{path} has cells without degrees, which the frame cannot hold", code="no-coordinates")
-    user = pd.Categorical.from_codes(traces.user, list(traces.users)).astype(object)
+    user = np.array(traces.users, dtype=object)[traces.user]
     when = pd.to_datetime(traces.when, unit="s", utc=True) if traces.timed else traces.when
     return pd.DataFrame({"user": user, "time" if traces.timed else "order": when, "lat": traces.lat, "lon": traces.lon})
 

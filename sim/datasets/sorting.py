@@ -81,11 +81,11 @@ class SortedRows:
     def _encoded(self, column: Any) -> IntArray:
         """Return the codes of users; new users get new ones."""
         encoded: Any = pc.dictionary_encode(column)
-        chunks = encoded.chunks if isinstance(encoded, pa.ChunkedArray) else [encoded]
+        chunks: list[Any] = encoded.chunks if isinstance(encoded, pa.ChunkedArray) else [encoded]
         codes: list[IntArray] = []
         for chunk in chunks:
             names = chunk.dictionary.to_pylist()
-            known = np.array([self._codes.setdefault(name, len(self._codes)) for name in names], dtype=np.int32)
+            known: Any = np.array([self._codes.setdefault(name, len(self._codes)) for name in names], dtype=np.int32)
             codes.append(known[chunk.indices.to_numpy()])
         return np.concatenate(codes) if codes else np.zeros(0, dtype=np.int32)
 
@@ -104,7 +104,7 @@ class SortedRows:
         """Yield all rows in order; call this once, after the last `add`."""
         names = list(self._codes)
         ranked = numeric_order(names)
-        rank = np.empty(len(ranked), dtype=np.int32)
+        rank: Any = np.empty(len(ranked), dtype=np.int32)
         rank[ranked] = np.arange(len(ranked))
         self.users = [names[code] for code in ranked]
         last = [_sorted(pa.concat_tables(self._waiting), rank)] if self._waiting else []
@@ -159,8 +159,8 @@ def _sorted(table: pa.Table, rank: IntArray | None = None) -> pa.Table:
     if rank is not None:
         user = rank[table["user"].to_numpy()]
         table = table.set_column(table.column_names.index("user"), "user", pa.array(user))
-    order = np.lexsort([table[name].to_numpy() for name in reversed(_KEYS)])
-    return table.take(pa.array(order))
+    order: Any = pa.array(np.lexsort([table[name].to_numpy() for name in reversed(_KEYS)]))
+    return table.take(order)
 
 
 def _merged(runs: Sequence[_Run], last: Sequence[pa.Table]) -> Iterator[pa.Table]:

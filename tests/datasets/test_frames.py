@@ -75,7 +75,7 @@ def test_invalid_frames(rows: pd.DataFrame, tmp_path: Path) -> None:
     assert code(rows.iloc[:0]) == "empty-file"
     assert code(rows.drop(columns="user")) == "no-such-column"
     assert code(rows.assign(lat=[1, 2, 3, 4, 95])) == "invalid-row"
-    assert code(rows.assign(user=["a", None, "b", "c", "d"])) == "invalid-row"
+    assert code(rows.assign(user=pd.Series(["a", None, "b", "c", "d"], dtype=object))) == "invalid-row"
     assert code(rows.assign(time=[10**12, 1, 2, 3, 4])) == "invalid-row"
     sim.traces_from_frame(rows, tmp_path / "x.parquet")
     with raises_code(InputError, "unknown-form"):

@@ -177,7 +177,7 @@ def _times(column: Any) -> tuple[IntArray, FloatArray, BoolArray]:
     column = _plain(column)
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        unit = kind.unit if pa.types.is_timestamp(kind) else "s"
+        unit: Any = kind.unit if pa.types.is_timestamp(kind) else "s"
         per_s = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
         missing = np.asarray(column.is_null().to_numpy(), dtype=bool)
         ticks = column.cast(pa.timestamp(unit)).cast(pa.int64()).fill_null(0).to_numpy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from typing import Any
 
@@ -61,7 +62,7 @@ def _parsed(text: bytes) -> pa.Table:
     if not text.strip():
         return pa.table({name: pa.array([], pa.int64()) for name in _NAMES})
     return pyarrow.csv.read_csv(
-        pa.BufferReader(text),
+        io.BytesIO(text),
         read_options=pyarrow.csv.ReadOptions(column_names=list(_NAMES)),
         parse_options=pyarrow.csv.ParseOptions(quote_char=False, ignore_empty_lines=False),
         convert_options=pyarrow.csv.ConvertOptions(column_types=_TYPES, null_values=[]),

@@ -262,7 +262,12 @@ SUMO = """<?xml version="1.0" encoding="UTF-8"?>
 def _parquet(folder: Path) -> Path:
     path = folder / "x.parquet"
     times = pa.array([1_714_543_200_500, 1_714_543_100_000, None], pa.timestamp("ms", "UTC"))
-    columns = {"device": [2.0, 2.0, 10.0], "at": times, "Latitude": [48.1, 48.2, 48.3], "Longitude": [11.5, 11.6, 11.7]}
+    columns: dict[str, Any] = {
+        "device": [2.0, 2.0, 10.0],
+        "at": times,
+        "Latitude": [48.1, 48.2, 48.3],
+        "Longitude": [11.5, 11.6, 11.7],
+    }
     pq.write_table(pa.table(columns), path)
     return path
 
