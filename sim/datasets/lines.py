@@ -149,10 +149,20 @@ def quick(block: bytes, layout: Layout, lines: int) -> pa.Table | None:
             if "time_s" in layout.fields and lines > 1:
                 _arrow(first, layout, time_type)  # most types fail here, at no cost
             raw = _arrow(block, layout, time_type)
+            if raw.num_rows != lines or _has_quotes(raw, layout):
+                return None
+            return _checked(raw, layout)
         except pa.ArrowInvalid:
             continue
-        return _checked(raw, layout) if raw.num_rows == lines else None
     return None
+
+
+def _has_quotes(raw: pa.Table, layout: Layout) -> bool:
+    """Return whether a user id has quotes: `slow` decides whether they are those of a broken field."""
+    if not layout.quoted or "user" not in raw.column_names:
+        return False
+    column: Any = raw["user"]
+    return any('"' in str(user) for chunk in column.chunks for user in chunk.dictionary.to_pylist())
 
 
 def _arrow(block: bytes, layout: Layout, time_type: Any) -> pa.Table:
@@ -268,10 +278,12 @@ def _row(line: str, layout: Layout) -> tuple[Any, ...]:
 
 def _fields(line: str, layout: Layout) -> list[str]:
     if layout.quoted and '"' in line:
+        if line.count('"') % 2:
+            raise ValueError(f"must have closed quotes on one line, found {shown(line)}")
         try:
             return next(csv.reader([line], delimiter=layout.separator, strict=True))
         except (csv.Error, StopIteration) as error:
-            raise ValueError(f"must have closed quotes on one line ({error}), found {shown(line)}") from None
+            raise ValueError(f"must have valid quotes ({error}), found {shown(line)}") from None
     if layout.separator == "," and '"' in line:
         raise ValueError(f"must not have quotes, which are not supported, found {shown(line)}")
     return line.split() if layout.separator == " " else line.split(layout.separator)
