@@ -36,7 +36,10 @@ def recognises(head: Head) -> bool:
 def header_of(line: str) -> tuple[str, list[str]] | None:
     """Return the separator and the names of the columns; None if a line is not a header."""
     for separator in (",", "\t", ";"):
-        names = [name.strip() for name in next(csv.reader([line.rstrip("\r")], delimiter=separator), [])]
+        try:
+            names = [name.strip() for name in next(csv.reader([line.rstrip("\r")], delimiter=separator), [])]
+        except csv.Error:  # such as a carriage return within the line
+            return None
         if len(names) > 1:
             return None if any(_is_number(name) for name in names) else (separator, names)
     return None

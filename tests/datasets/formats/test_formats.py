@@ -228,3 +228,10 @@ def test_commands(tmp_path: Path) -> None:
     assert all(name in done("data", "formats") for name in FORMATS)
     assert "POLYLINE" in done("data", "formats", "porto")
     assert "[unknown-format]" in refused("data", "formats", "nothing")
+
+
+def test_line_that_is_not_csv_is_not_a_header(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"user,ti\rme,lat,lon\n1,2,3,4\n")
+    with raises_code(InputError, "missing-header"):
+        imported("columns", path, tmp_path / "x.parquet")
