@@ -45,7 +45,7 @@ def _points(raw: RawFile) -> Iterator[Point | Invalid]:
         user, venue, _, _, lat, lon, _, time = fields
         try:
             yield Point(line, user, (utc_s(time), 0.0), lat, lon, venue)
-        except ValueError:
+        except (ValueError, OverflowError):
             yield Invalid(line, f"time must be like 'Tue Apr 03 18:00:09 +0000 2012', found {shown(time)}")
 
 
