@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from sim.api.choose import Choice as Choice
     from sim.api.choose import choose as choose
     from sim.api.export_mechanism import export_mechanism as export_mechanism
+    from sim.api.frames import traces_from_frame as traces_from_frame
+    from sim.api.frames import traces_to_frame as traces_to_frame
     from sim.api.listing import list_components as list_components
     from sim.api.listing import list_parameters as list_parameters
     from sim.api.lppm import Mechanism as Mechanism
@@ -76,6 +78,7 @@ _MODULES = {
     "sim.api.checking": ("check_component",),
     "sim.api.choose": ("Choice", "choose"),
     "sim.api.export_mechanism": ("export_mechanism",),
+    "sim.api.frames": ("traces_from_frame", "traces_to_frame"),
     "sim.api.listing": ("list_components", "list_parameters"),
     "sim.api.lppm": ("Mechanism", "make_lppm"),
     "sim.api.protect": ("protect",),
@@ -163,6 +166,8 @@ __all__ = [
     "run",
     "scenario_traces",
     "stream",
+    "traces_from_frame",
+    "traces_to_frame",
 ]
 
 

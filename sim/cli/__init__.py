@@ -22,6 +22,7 @@ from sim.cli.commands.paper import paper
 from sim.cli.commands.plot import plot
 from sim.cli.commands.protect import protect
 from sim.cli.commands.report import compare, report
+from sim.cli.commands.roads import roads
 from sim.cli.commands.run import run
 from sim.cli.commands.schema import schema
 from sim.cli.commands.status import status
@@ -52,6 +53,6 @@ def main() -> None:
 for _command in (
     *(run, watch, check, audit, choose, new, list_components, schema, export, traces, summarize, answers, adaptation),
     *(plot, report, compare, protect, export_mechanism),
-    *(check_component, status, data, paper, bench),
+    *(check_component, status, data, roads, paper, bench),
 ):
     main.add_command(_command)

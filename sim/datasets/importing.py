@@ -1,87 +1,63 @@
-"""Import of raw downloads: select a region, sort the rows of each user by time, and count invalid lines."""
+"""Import of raw data in constant memory: select a region, sort by user and time, and count invalid rows."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from sim.datasets import trace_file
-from sim.datasets.files import SOURCES, RawFile, find_files, find_layout
-from sim.datasets.lines import Layout, joined, parse
+from sim.datasets.counts import MOST_SHOWN, Counts
+from sim.datasets.duplicates import Duplicates
+from sim.datasets.formats import FORMATS, detect, files_of
+from sim.datasets.formats.base import Format, Options
+from sim.datasets.reader import Progress, Reader, check_format
+from sim.datasets.regions import SAN_FRANCISCO, Box, box_of, grid_over
+from sim.datasets.sorting import SortedRows
 from sim.datasets.trace_file import SIDES, Traces
 from sim.errors import InputError
 from sim.storage.atomic import atomic_file
-from sim.world.grid import Grid
-
-MOST_SHOWN = 5
-
-Box = tuple[float, float, float, float]
-"""South, north, west and east bound in degrees."""
-
-Progress = Callable[[int, int], None]
-"""Progress callback, called with the number of bytes read and the total."""
 
 
-def box_of(grid: Grid) -> Box:
-    """Return the region of a grid with geographic coordinates."""
-    if grid.south is None or grid.north is None or grid.west is None or grid.east is None:
-        raise ValueError("grid must have geographic coordinates, got a rectangle in km")
-    return grid.south, grid.north, grid.west, grid.east
-
-
-SAN_FRANCISCO = box_of(Grid.san_francisco())
-"""The paper's region."""
-
-
-def grid_over(box: Box, *, rows: int, cols: int) -> Grid:
-    """Return a grid over a region."""
-    south, north, west, east = box
-    return Grid.region(rows=rows, cols=cols, south=south, north=north, west=west, east=east)
-
-
-@dataclass(slots=True)
-class Counts:
-    """Numbers of lines and rows of an import."""
-
-    lines: int = 0
-    """Lines without headers and blank lines."""
-    unreadable: int = 0
-    """Invalid lines."""
-    first_unreadable: list[str] = field(default_factory=list)
-    """The first few invalid lines, each with file, line and reason."""
-    outside: int = 0
-    """Rows outside the region, which are omitted."""
-    kept: int = 0
-    """Rows written."""
-    duplicates: int = 0
-    """Rows that repeat another in every column; they are written too."""
-    users: int = 0
+def format_of(source: str | None, raw: Sequence[Path]) -> Format:
+    """Return a format by its name, or by the content of the first file."""
+    return FORMATS[source or detect(raw)]
 
 
 def import_traces(
-    source: str,
+    source: str | None,
     raw: Sequence[Path],
     out: str | os.PathLike[str],
     *,
     region: Box | None,
+    options: Options | None = None,
     overwrite: bool = False,
     progress: Progress = lambda _done, _total: None,
 ) -> Counts:
-    """Read raw files and write the rows of a region as one trace file, atomically; without a region, all rows."""
-    paths = find_files(source, raw)
+    """Read raw files and write the rows of a region as one trace file, atomically; without a region, all rows.
+
+    `source` is the name of a format; None recognises the format by the content of the first file.
+    """
+    one = format_of(source, raw)
+    paths = files_of(one, raw)
     path = trace_file.checked_destination(out, inputs=paths, overwrite=overwrite)
-    traces, counts = read_raw(source, paths, region=region, progress=progress)
-    with atomic_file(path) as file:
-        trace_file.write(file, traces)
-    return counts
+    used = _checked(one, region, options or Options())
+    with (
+        _sorted_rows(one, paths, region, used, progress, path.parent) as (reader, parts, users),
+        atomic_file(path) as file,
+        trace_file.Writer(file, users, timed=reader.timed) as writer,
+    ):
+        for part in parts:
+            writer.add(part)
+        writer.notes = _notes(one, region, used, reader)
+    return reader.counts
 
 
 def read_raw(
@@ -89,119 +65,110 @@ def read_raw(
     paths: Sequence[Path],
     *,
     region: Box | None,
+    options: Options | None = None,
     progress: Progress = lambda _done, _total: None,
 ) -> tuple[Traces, Counts]:
-    """Read the rows of a region from files in the layout of the source or with a header; without a region, all rows."""
-    reader = _Reader(region, sum(path.stat().st_size for path in paths), progress)
-    layouts = [find_layout(source, path) for path in paths]
-    first = layouts[0][0]
-    for path, (layout, header) in zip(paths, layouts, strict=True):
-        if layout.columns != first.columns:
-            raise InputError(
-                f"{path} has {layout}, but {paths[0]} has {first}: import files with the same columns together",
-                code="layouts-differ",
-            )
-        reader.read(path, layout, header)
-    counts = reader.counts
-    if not counts.kept:
+    """Read the rows of a region into memory; without a source, files have a header that names their columns."""
+    one = FORMATS[source or "columns"]
+    used = _checked(one, region, options or Options())
+    with _sorted_rows(one, paths, region, used, progress, None) as (reader, parts, users):
+        rows = pa.concat_tables(parts)
+        notes = _notes(one, region, used, reader) | ({"source": None} if source is None else {})
+    columns: dict[str, Any] = {name: rows[name].combine_chunks() for name in rows.column_names}
+    missing = np.full(rows.num_rows, np.nan)
+    traces = Traces(
+        users=users,
+        user=np.asarray(columns["user"].to_numpy(), dtype=np.int64),
+        when=columns["when"].to_numpy(),
+        timed=reader.timed,
+        lat=columns["lat"].to_numpy() if "lat" in columns else missing,
+        lon=columns["lon"].to_numpy() if "lon" in columns else missing,
+        others={name: columns[name] for name in ("location", "occupied") if name in columns},
+        notes=notes,
+        cell=columns["cell"].to_numpy() if "cell" in columns else None,
+    )
+    return traces, reader.counts
+
+
+def _checked(one: Format, region: Box | None, options: Options) -> Options:
+    """Return the options; raise InputError for those that the format does not use."""
+    unused = [name for name in options.given if name not in one.options]
+    if one.grid is not None and region is not None:
+        unused.append("--region")
+    if unused:
+        allowed = f"it uses {', '.join(sorted(one.options))}" if one.options else "it uses no such option"
         raise InputError(
-            f"none of the {counts.outside:,} rows is in the region{reader.extent()}", code="outside-region"
+            f"format {one.name} does not use {', '.join(unused)}: {allowed}; omit the others", code="option-not-used"
         )
-    rows = joined(reader.parts)
-    columns = {name: rows[name] for name in rows.column_names}
-    notes = {
-        "source": source,
+    if options.network is not None and not options.network.is_file():
+        raise InputError(f"no network file {options.network}: check the name", code="file-not-found")
+    return options
+
+
+@contextmanager
+def _sorted_rows(
+    one: Format,
+    paths: Sequence[Path],
+    region: Box | None,
+    options: Options,
+    progress: Progress,
+    folder: Path | None,
+) -> Iterator[tuple[Reader, Iterator[pa.Table], tuple[str, ...]]]:
+    """Read files; yield the reader, the sorted parts and the users. Counts are complete after the last part."""
+    check_format(one, paths[0])
+    reader = Reader(one, region, options, progress=progress, folder=folder)
+    try:
+        rows = reader.read(paths)
+        parts = rows.parts()
+        first = next(parts)  # the order of the users is known from here on
+        yield reader, _counted(chain([first], parts), reader, rows), tuple(rows.users)
+    finally:
+        if reader.rows is not None:
+            reader.rows.close()
+
+
+def _counted(parts: Iterator[pa.Table], reader: Reader, rows: SortedRows) -> Iterator[pa.Table]:
+    """Yield parts and complete the counts."""
+    duplicates = Duplicates()
+    counts, spans = reader.counts, []
+    for part in parts:
+        duplicates.add(part)
+        when = part["when"].to_numpy()
+        spans.append((int(when.min()), int(when.max())))
+        yield part.drop_columns(["row", "fraction"])
+    counts.duplicates, counts.users, counts.unordered = duplicates.finish(), len(rows.users), rows.unordered
+    counts.span = (min(low for low, _ in spans), max(high for _, high in spans)) if reader.timed else None
+
+
+def _notes(one: Format, region: Box | None, options: Options, reader: Reader) -> dict[str, Any]:
+    """Return the metadata of a trace file."""
+    notes: dict[str, Any] = {
+        "source": one.name,
         "region": None if region is None else dict(zip(SIDES, region, strict=True)),
         "lppm_sim": version("lppm-sim"),
-        "files": reader.files,
+        "files": reader.described_files(),
+        "counts": reader.counts.numbers(),
     }
-    traces = trace_file.ordered(columns, notes=notes, newest_first=first.newest_first)
-    counts.users, counts.duplicates = len(traces.users), duplicates(traces)
-    numbers = {
-        name: getattr(counts, name) for name in ("lines", "unreadable", "outside", "kept", "duplicates", "users")
-    }
-    return replace(traces, notes={**notes, "counts": numbers}), counts
+    if one.grid is not None:
+        notes["grid"] = {name: value for name, value in one.grid.describe().items() if value is not None}
+    if one.time_note:
+        notes["times"] = one.time_note
+    if options.given:
+        notes["options"] = options.given
+    return notes
 
 
-class _Reader:
-    """Reader that collects the rows and counts of several files."""
-
-    def __init__(self, region: Box | None, total: int, progress: Progress) -> None:
-        self._grid = None if region is None else grid_over(region, rows=1, cols=1)
-        self._total, self._progress = total, progress
-        self._done = 0
-        self._low, self._high = np.full(2, np.inf), np.full(2, -np.inf)
-        self.counts = Counts()
-        self.parts: list[pa.Table] = []
-        self.files: list[dict[str, Any]] = []
-
-    def read(self, path: Path, layout: Layout, header: int) -> None:
-        raw = RawFile(path)
-        readable = unreadable = 0
-        invalid: list[str] = []
-        for block in raw.blocks(self._advance):
-            text = block.text.partition(b"\n")[2] if header and block.first_line == 1 else block.text
-            start = block.first_line + (header if block.first_line == 1 else 0)
-            rows = parse(text, layout)
-            readable += rows.table.num_rows
-            unreadable += len(rows.faults)
-            shown = rows.faults[: MOST_SHOWN - len(invalid)]
-            invalid += [f"{path.name}:{start + line}: {reason}" for line, reason in shown]
-            self._add(rows.table)
-        if not readable:
-            raise _no_rows(path, layout, unreadable, invalid)
-        self.counts.lines += readable + unreadable
-        self.counts.unreadable += unreadable
-        self.counts.first_unreadable += invalid[: MOST_SHOWN - len(self.counts.first_unreadable)]
-        self.files.append(raw.describe())
-
-    def _add(self, table: pa.Table) -> None:
-        if not table.num_rows:
-            return
-        lat, lon = table["lat"].to_numpy(), table["lon"].to_numpy()
-        inside = np.ones(lat.size, dtype=bool) if self._grid is None else self._grid.cell_of(lat, lon) >= 0
-        self._low = np.minimum(self._low, (lat.min(), lon.min()))
-        self._high = np.maximum(self._high, (lat.max(), lon.max()))
-        self.counts.kept += int(inside.sum())
-        self.counts.outside += int((~inside).sum())
-        if inside.any():
-            self.parts.append(table if inside.all() else table.filter(pa.array(inside)))
-
-    def _advance(self, n_bytes: int) -> None:
-        self._done += n_bytes
-        self._progress(self._done, self._total)
-
-    def extent(self) -> str:
-        """Return the end of a message that states the bounding box of all rows."""
-        (south, west), (north, east) = self._low, self._high
-        return (
-            f": they are in lat {south:.9g} to {north:.9g}, lon {west:.9g} to {east:.9g}. "
-            "Choose another region with --region."
-        )
-
-
-def _no_rows(path: Path, layout: Layout, unreadable: int, invalid: Sequence[str]) -> InputError:
-    if not unreadable:
-        return InputError(f"{path} has no rows: is it the right file? Nothing was written.", code="empty-file")
-    lines = "\n  ".join(invalid)
-    return InputError(
-        f"{path}: all {unreadable:,} lines are invalid. A line must have {layout}. Nothing was written.\n  {lines}",
-        code="invalid-row",
-    )
-
-
-def duplicates(traces: Traces) -> int:
-    """Return the number of rows that repeat another row in every column."""
-    same = (np.diff(traces.user) == 0) & (np.diff(traces.when) == 0)
-    rows = np.flatnonzero(np.append(same, False) | np.append(False, same))
-    table: dict[str, Any] = {
-        "user": traces.user[rows],
-        "when": traces.when[rows],
-        "lat": traces.lat[rows],
-        "lon": traces.lon[rows],
-    }
-    table |= {name: column.take(pa.array(rows)).to_pandas() for name, column in traces.others.items()}
-    return int(pd.DataFrame(table).duplicated().sum())
-
-
-__all__ = ["SAN_FRANCISCO", "SOURCES", "Box", "Counts", "Progress", "grid_over", "import_traces", "read_raw"]
+__all__ = [
+    "FORMATS",
+    "MOST_SHOWN",
+    "SAN_FRANCISCO",
+    "Box",
+    "Counts",
+    "Options",
+    "Progress",
+    "box_of",
+    "format_of",
+    "grid_over",
+    "import_traces",
+    "read_raw",
+]

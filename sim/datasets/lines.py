@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import math
 import re
@@ -15,6 +16,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from sim.mobility.recorded.tables import LATEST_S
@@ -27,6 +29,7 @@ TYPES: dict[str, Any] = {
     "order": pa.int64(),
     "lat": pa.float64(),
     "lon": pa.float64(),
+    "cell": pa.int64(),
     "location": pa.string(),
     "occupied": pa.bool_(),
 }
@@ -34,6 +37,17 @@ TYPES: dict[str, Any] = {
 
 FRACTION = "fraction"
 """Column of the fractional seconds in [0, 1) that `time_s` omits; present only if any fraction is not zero."""
+
+_MICRO = 10**6
+_DECIMAL: Any = pa.decimal128(24, 6)
+_TIME_TYPES: tuple[Any, ...] = (
+    pa.timestamp("s", "UTC"),
+    pa.int64(),
+    pa.timestamp("s"),
+    pa.timestamp("us", "UTC"),
+    pa.timestamp("us"),
+    _DECIMAL,
+)
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
@@ -60,6 +74,8 @@ class Layout:
     """Whether the rows of a user are in reverse order of time."""
     user: str = ""
     """User of all rows, if the lines do not name one."""
+    quoted: bool = False
+    """Whether fields may be enclosed in double quotes; a quoted field must not contain a line break."""
 
     @property
     def columns(self) -> list[str]:
@@ -67,7 +83,7 @@ class Layout:
         return [name for name in TYPES if name in self.fields or name == "user"]
 
     def __str__(self) -> str:
-        separators = {"\t": "tabs", " ": "spaces", ",": "commas"}[self.separator]
+        separators = {"\t": "tabs", " ": "spaces", ",": "commas", ";": "semicolons"}[self.separator]
         return f"{', '.join(name or '(ignored)' for name in self.fields)}, separated by {separators}"
 
 
@@ -124,15 +140,29 @@ def _pieces(block: bytes) -> Iterator[bytes]:
 def quick(block: bytes, layout: Layout, lines: int) -> pa.Table | None:
     """Return the rows if all lines are certainly valid, otherwise None."""
     # Arrow accepts hexadecimal integers and skips byte order marks; `slow` reports quotes.
-    if not block or any(mark in block for mark in (_BOM, b"0x", b"0X", *([b'"'] if layout.separator == "," else []))):
+    quotes = [b'"'] if layout.separator == "," and not layout.quoted else []
+    if not block or any(mark in block for mark in (_BOM, b"0x", b"0X", *quotes)):
         return None
-    for time_type in (pa.timestamp("s", "UTC"), pa.int64()) if layout.separator != " " else (pa.int64(),):
+    first = block.partition(b"\n")[0] + b"\n"
+    for time_type in _TIME_TYPES if layout.separator != " " else _TIME_TYPES[1:2]:
         try:
+            if "time_s" in layout.fields and lines > 1:
+                _arrow(first, layout, time_type)  # most types fail here, at no cost
             raw = _arrow(block, layout, time_type)
+            if raw.num_rows != lines or _has_quotes(raw, layout):
+                return None
+            return _checked(raw, layout)
         except pa.ArrowInvalid:
             continue
-        return _checked(raw, layout) if raw.num_rows == lines else None
     return None
+
+
+def _has_quotes(raw: pa.Table, layout: Layout) -> bool:
+    """Return whether a user id has quotes: `slow` decides whether they are those of a broken field."""
+    if not layout.quoted or "user" not in raw.column_names:
+        return False
+    column: Any = raw["user"]
+    return any('"' in str(user) for chunk in column.chunks for user in chunk.dictionary.to_pylist())
 
 
 def _arrow(block: bytes, layout: Layout, time_type: Any) -> pa.Table:
@@ -150,7 +180,10 @@ def _arrow(block: bytes, layout: Layout, time_type: Any) -> pa.Table:
         io.BytesIO(block),
         read_options=pyarrow.csv.ReadOptions(column_names=names),
         parse_options=pyarrow.csv.ParseOptions(
-            delimiter=layout.separator, quote_char=False, ignore_empty_lines=False, newlines_in_values=False
+            delimiter=layout.separator,
+            quote_char='"' if layout.quoted else False,
+            ignore_empty_lines=False,
+            newlines_in_values=False,
         ),
         convert_options=pyarrow.csv.ConvertOptions(
             column_types={name: types.get(name, pa.string()) for name in names},
@@ -168,7 +201,11 @@ def _checked(raw: pa.Table, layout: Layout) -> pa.Table | None:
             columns[name] = pa.repeat(layout.user, raw.num_rows)
             continue
         column: Any = raw[name]
-        if name in ("time_s", "order"):
+        if name == "time_s":
+            column, fraction = _seconds(column)
+            if fraction is not None and fraction.any():
+                columns[FRACTION] = pa.array(fraction)
+        if name == "order":
             column = column.cast(pa.int64())
         if name == "user":
             valid = all(str(user).strip() for chunk in column.chunks for user in chunk.dictionary.to_pylist())
@@ -177,7 +214,20 @@ def _checked(raw: pa.Table, layout: Layout) -> pa.Table | None:
         if not valid:
             return None
         columns[name] = column if column.type == TYPES[name] else column.cast(TYPES[name])
+    if FRACTION in columns:
+        columns[FRACTION] = columns.pop(FRACTION)
     return pa.table(columns)
+
+
+def _seconds(column: Any) -> tuple[Any, Any]:
+    """Return times as whole seconds, rounded down, and the fractions of seconds or None."""
+    if column.type == _DECIMAL:
+        ticks = pc.multiply(column, pa.scalar(Decimal(_MICRO), pa.decimal128(7, 0))).cast(pa.int64()).to_numpy()
+    elif pa.types.is_timestamp(column.type) and column.type.unit == "us":
+        ticks = column.cast(pa.int64()).to_numpy()
+    else:
+        return column.cast(pa.int64()), None
+    return pa.chunked_array([pa.array(ticks // _MICRO)]), ticks % _MICRO / _MICRO
 
 
 def _within(column: Any, least: float, most: float) -> bool:
@@ -199,7 +249,7 @@ def slow(block: bytes, layout: Layout) -> Rows:
             if line.strip():
                 rows.append(_row(line, layout))
         except UnicodeDecodeError:
-            faults.append((number, f"must be UTF-8 text, found {_shown(raw.decode('utf-8', 'replace'))}"))
+            faults.append((number, f"must be UTF-8 text, found {shown(raw.decode('utf-8', 'replace'))}"))
         except ValueError as error:
             faults.append((number, str(error)))
     columns = list(zip(*rows, strict=True)) if rows else [()] * (len(layout.columns) + 1)
@@ -214,11 +264,9 @@ def _row(line: str, layout: Layout) -> tuple[Any, ...]:
 
     Raise ValueError with the reason if the line is invalid.
     """
-    if layout.separator == "," and '"' in line:
-        raise ValueError(f"must not have quotes, which are not supported, found {_shown(line)}")
-    texts = line.split() if layout.separator == " " else line.split(layout.separator)
+    texts = _fields(line, layout)
     if len(texts) != len(layout.fields):
-        raise ValueError(f"must have {len(layout.fields)} fields, found {len(texts)}: {_shown(line)}")
+        raise ValueError(f"must have {len(layout.fields)} fields, found {len(texts)}: {shown(line)}")
     values: dict[str, Any] = {"user": layout.user}
     for name, text in zip(layout.fields, texts, strict=True):
         if name:
@@ -228,28 +276,40 @@ def _row(line: str, layout: Layout) -> tuple[Any, ...]:
     return (*(values[name] for name in layout.columns), fraction)
 
 
+def _fields(line: str, layout: Layout) -> list[str]:
+    if layout.quoted and '"' in line:
+        if line.count('"') % 2:
+            raise ValueError(f"must have closed quotes on one line, found {shown(line)}")
+        try:
+            return next(csv.reader([line], delimiter=layout.separator, strict=True))
+        except (csv.Error, StopIteration) as error:
+            raise ValueError(f"must have valid quotes ({error}), found {shown(line)}") from None
+    if layout.separator == "," and '"' in line:
+        raise ValueError(f"must not have quotes, which are not supported, found {shown(line)}")
+    return line.split() if layout.separator == " " else line.split(layout.separator)
+
+
 def _user(text: str, _name: str) -> str:
     if not text.strip():
         raise ValueError("user must not be empty, found nothing")
     return text
 
 
-def _time(text: str, name: str) -> tuple[int, float]:
+def moment(text: str, name: str) -> tuple[int, float]:
     """Parse seconds or ISO 8601 text, in UTC if it names no time zone; return whole seconds and the fraction."""
     stripped = text.strip()
     try:
         if _NUMBER.fullmatch(stripped):
             seconds, fraction = (int(stripped), 0.0) if _INTEGER.fullmatch(stripped) else _split(Decimal(stripped))
         else:
-            moment = datetime.fromisoformat(stripped)
-            moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-            since = moment - _EPOCH
+            stamp = datetime.fromisoformat(stripped)
+            stamp = stamp.replace(tzinfo=UTC) if stamp.tzinfo is None else stamp
+            since = stamp - _EPOCH
             seconds, fraction = since // _SECOND, since % _SECOND / _SECOND
     except (ValueError, OverflowError, ArithmeticError):
-        raise ValueError(f"{name} must be seconds or ISO 8601 text, found {_shown(text)}") from None
-    least, most = _BOUNDS[name]
-    if not least <= seconds <= most:
-        raise ValueError(f"{name} must be in seconds, not milliseconds or a smaller unit, found {_shown(text)}")
+        raise ValueError(f"{name} must be seconds or ISO 8601 text, found {shown(text)}") from None
+    if not EARLIEST_S <= seconds <= LATEST_S:
+        raise ValueError(f"{name} must be in seconds, not milliseconds or a smaller unit, found {shown(text)}")
     return seconds, fraction
 
 
@@ -263,35 +323,36 @@ def _split(number: Decimal) -> tuple[int, float]:
 
 def _integer(text: str, name: str) -> int:
     if not _INTEGER.fullmatch(text.strip()):
-        raise ValueError(f"{name} must be a whole number, found {_shown(text)}")
+        raise ValueError(f"{name} must be a whole number, found {shown(text)}")
     return int(text)
 
 
-def _degrees(text: str, name: str) -> float:
+def degrees(text: str, name: str) -> float:
+    """Parse a latitude or longitude."""
     _, most = _BOUNDS[name]
     value = float(text) if _NUMBER.fullmatch(text.strip()) else math.nan
     if not abs(value) <= most:
-        raise ValueError(f"{name} must be degrees in [-{most}, {most}], found {_shown(text)}")
+        raise ValueError(f"{name} must be degrees in [-{most}, {most}], found {shown(text)}")
     return value
 
 
 def _flag(text: str, name: str) -> bool:
     if not _INTEGER.fullmatch(text.strip()) or int(text) not in (0, 1):
-        raise ValueError(f"{name} must be 0 or 1, found {_shown(text)}")
+        raise ValueError(f"{name} must be 0 or 1, found {shown(text)}")
     return bool(int(text))
 
 
 _READERS: Mapping[str, Any] = {
     "user": _user,
-    "time_s": _time,
+    "time_s": moment,
     "order": _integer,
-    "lat": _degrees,
-    "lon": _degrees,
+    "lat": degrees,
+    "lon": degrees,
     "occupied": _flag,
 }
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     """Return text from a file, escaped and shortened."""
     if not text.strip():
         return "nothing"

@@ -20,6 +20,7 @@ from sim.interfaces import FloatArray, IntArray
 from sim.mobility.recorded.tables import UNREADABLE, numeric_order
 from sim.storage.backends import is_url
 from sim.storage.errors import RequestError
+from sim.world.grid import Grid
 
 FORMAT_VERSION = 1
 SIDES = ("south", "north", "west", "east")
@@ -44,6 +45,8 @@ class Traces:
     """Further columns, `location` and `occupied`, as Arrow arrays."""
     notes: Mapping[str, Any]
     """Metadata of the file: source, region, counts."""
+    cell: IntArray | None = None
+    """Cells of a grid without degrees; `lat` and `lon` are NaN then."""
 
 
 def checked_destination(out: str | os.PathLike[str], *, inputs: Sequence[Path] = (), overwrite: bool = False) -> Path:
@@ -80,28 +83,77 @@ def check_output(path: Path, *, inputs: Sequence[Path] = (), overwrite: bool = F
 
 def write(file: BinaryIO, traces: Traces) -> None:
     """Write a trace file; equal traces give identical bytes."""
-    moment = "time_s" if traces.timed else "order"
-    columns: dict[str, Any] = {
-        "user": pa.DictionaryArray.from_arrays(traces.user.astype(np.int32), pa.array(traces.users, pa.string())),
-        moment: pa.array(traces.when),
-        "lat": pa.array(traces.lat),
-        "lon": pa.array(traces.lon),
+    columns = {
+        "user": pa.array(traces.user.astype(np.int32)),
+        "when": pa.array(traces.when),
+        **({} if traces.cell is None else {"cell": pa.array(traces.cell)}),
+        **({} if traces.cell is not None else {"lat": pa.array(traces.lat), "lon": pa.array(traces.lon)}),
         **traces.others,
     }
-    schema = pa.schema([pa.field(name, TYPES[name], nullable=False) for name in columns])
-    options: dict[str, Any] = {
-        "compression": "zstd",
-        "use_dictionary": [name for name in columns if name not in (moment, "occupied")],
-        "column_encoding": {moment: "DELTA_BINARY_PACKED"},
-        "write_page_checksum": True,
-        "store_schema": False,
-    }
-    with pq.ParquetWriter(file, schema, **options) as writer:
-        notes = {"format": "traces", "format_version": FORMAT_VERSION, **traces.notes}
-        writer.add_key_value_metadata({_NOTES: json.dumps(notes, sort_keys=True, allow_nan=False)})
-        for start in range(0, traces.user.size, _ROW_GROUP):
-            part = {name: column[start : start + _ROW_GROUP].cast(TYPES[name]) for name, column in columns.items()}
-            writer.write_table(pa.table(part, schema=schema))
+    with Writer(file, traces.users, timed=traces.timed) as writer:
+        writer.add(pa.table(columns))
+        writer.notes = traces.notes
+
+
+class Writer:
+    """Writer of a trace file, part by part; the division into parts does not change the bytes."""
+
+    def __init__(self, file: BinaryIO, users: Sequence[str], *, timed: bool) -> None:
+        self.notes: Mapping[str, Any] = {}
+        """Metadata of the file, written at the end."""
+        self._file, self._users = file, pa.array(users, pa.string())
+        self._moment = "time_s" if timed else "order"
+        self._writer: pq.ParquetWriter | None = None
+        self._waiting: list[pa.Table] = []
+        self._n_waiting = 0
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def add(self, table: pa.Table) -> None:
+        """Write sorted rows: user (index of the user), when, and the columns of the file."""
+        self._waiting.append(table)
+        self._n_waiting += table.num_rows
+        if self._n_waiting >= _ROW_GROUP:
+            rows = pa.concat_tables(self._waiting)
+            whole = rows.num_rows // _ROW_GROUP * _ROW_GROUP
+            for start in range(0, whole, _ROW_GROUP):
+                self._write(rows.slice(start, _ROW_GROUP))
+            self._waiting, self._n_waiting = [rows.slice(whole)], rows.num_rows - whole
+
+    def _write(self, rows: pa.Table) -> None:
+        names = {"user": "user", "when": self._moment} | {name: name for name in TYPES if name in rows.column_names}
+        columns: dict[str, Any] = {ours: rows[name].combine_chunks() for name, ours in names.items()}
+        columns["user"] = pa.DictionaryArray.from_arrays(_one(columns["user"]), self._users)
+        schema = pa.schema([pa.field(name, TYPES[name], nullable=False) for name in columns])
+        if self._writer is None:
+            options: dict[str, Any] = {
+                "compression": "zstd",
+                "use_dictionary": [name for name in columns if name not in (self._moment, "occupied")],
+                "column_encoding": {self._moment: "DELTA_BINARY_PACKED"},
+                "write_page_checksum": True,
+                "store_schema": False,
+            }
+            self._writer = pq.ParquetWriter(self._file, schema, **options)
+        self._writer.write_table(
+            pa.table({name: column.cast(TYPES[name]) for name, column in columns.items()}, schema=schema)
+        )
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None and self._n_waiting:
+                self._write(pa.concat_tables(self._waiting))
+            if kind is None and self._writer is not None:
+                notes = {"format": "traces", "format_version": FORMAT_VERSION, **self.notes}
+                self._writer.add_key_value_metadata({_NOTES: json.dumps(notes, sort_keys=True, allow_nan=False)})
+        finally:
+            if self._writer is not None:
+                self._writer.close()
+
+
+def _one(column: Any) -> Any:
+    """Return the column as one array; `combine_chunks` returns a chunked array for columns without chunks."""
+    return pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
 
 
 def read(path: Path) -> Traces:
@@ -115,18 +167,20 @@ def read(path: Path) -> Traces:
         ) from error
     names = table.column_names
     timed = "time_s" in names
-    needed = ["user", "time_s" if timed else "order", "lat", "lon"]
+    notes = _notes((table.schema.metadata or {}).get(_NOTES.encode(), b"{}"))
+    in_cells = "lat" not in names and "cell" in names and grid_of(notes) is not None
+    needed = ["user", "time_s" if timed else "order", *(["cell"] if in_cells else ["lat", "lon"])]
     if missing := [name for name in needed if name not in names]:
         raise InputError(
             f"{path} is not a trace file: missing columns {', '.join(missing)}; found {', '.join(names)}",
             code="no-such-column",
         )
     used = [name for name in (*needed, "location", "occupied") if name in names]
-    columns = {name: _column(path, name, table[name], needed=name in needed) for name in used}
-    return ordered(columns, notes=_notes((table.schema.metadata or {}).get(_NOTES.encode(), b"{}")))
+    columns = {name: _column(path, name, table[name], notes, needed=name in needed) for name in used}
+    return ordered(columns, notes=notes)
 
 
-def _column(path: Path, name: str, column: Any, *, needed: bool) -> Any:
+def _column(path: Path, name: str, column: Any, notes: Mapping[str, Any], *, needed: bool) -> Any:
     """Return a column converted to its required type."""
     try:
         if TYPES[name] == pa.int64() and not pa.types.is_integer(column.type):
@@ -140,6 +194,13 @@ def _column(path: Path, name: str, column: Any, *, needed: bool) -> Any:
         raise InputError(
             f"{path}: every row must have {name}, {column.null_count:,} rows have none", code="invalid-row"
         )
+    if name == "cell":
+        grid = grid_of(notes)
+        cells = column.to_numpy()
+        if grid is not None and (wrong := int(((cells < 0) | (cells >= grid.n_cells)).sum())):
+            raise InputError(
+                f"{path}: cell must be in [0, {grid.n_cells - 1}], {wrong:,} rows are not", code="invalid-row"
+            )
     if name in ("lat", "lon"):
         degrees = column.to_numpy()
         if wrong := int((~(np.abs(degrees) <= (90 if name == "lat" else 180))).sum()):
@@ -179,6 +240,15 @@ def region_of(notes: Mapping[str, Any]) -> tuple[float, float, float, float] | N
     return south, north, west, east
 
 
+def grid_of(notes: Mapping[str, Any]) -> Grid | None:
+    """Return the grid without degrees that the metadata of a file state for its cells, or None."""
+    grid = notes.get("grid")
+    try:
+        return Grid.rectangle(**grid) if isinstance(grid, dict) else None
+    except (TypeError, ValueError):
+        return None
+
+
 def ordered(columns: Mapping[str, Any], *, notes: Mapping[str, Any], newest_first: bool = False) -> Traces:
     """Return the rows of Arrow columns, sorted by user and time.
 
@@ -200,17 +270,19 @@ def ordered(columns: Mapping[str, Any], *, notes: Mapping[str, Any], newest_firs
     order = np.lexsort([key[::-1] for key in keys] if newest_first else keys)
     if newest_first:
         order = order.size - 1 - order
+    missing = np.full(order.size, np.nan)
     others = {name: columns[name].take(pa.array(order)) for name in ("location", "occupied") if name in columns}
     return Traces(
         users=tuple(users[code] for code in ranked),
         user=user[order],
         when=np.asarray(when[order], dtype=np.int64),
         timed=timed,
-        lat=np.asarray(columns["lat"].to_numpy()[order], dtype=np.float64),
-        lon=np.asarray(columns["lon"].to_numpy()[order], dtype=np.float64),
+        lat=np.asarray(columns["lat"].to_numpy()[order], dtype=np.float64) if "lat" in columns else missing,
+        lon=np.asarray(columns["lon"].to_numpy()[order], dtype=np.float64) if "lat" in columns else missing,
         others={
             name: column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
             for name, column in others.items()
         },
         notes=notes,
+        cell=np.asarray(columns["cell"].to_numpy()[order], dtype=np.int64) if "cell" in columns else None,
     )

@@ -9,7 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sim.datasets import lines
-from sim.datasets.files import CRAWDAD, SNAP
+from sim.datasets.formats.cabspotting import CRAWDAD
+from sim.datasets.formats.checkins import SNAP
 from sim.datasets.lines import Layout, Rows, parse, quick, slow
 
 CABS = Layout(CRAWDAD.fields, CRAWDAD.separator, newest_first=True, user="abboip")
@@ -183,3 +184,34 @@ def test_fast_parser_agrees_with_the_slow_one_or_returns_none(drawn: tuple[bytes
     assert result.faults == expected.faults
     assert result.lines == expected.lines
     assert result.table.equals(expected.table)
+
+
+ANY_TIME = Layout(("user", "time_s", "lat", "lon"), ",", quoted=True)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["1714543200", "-5"],
+        ["1714543200.5", "-0.25"],
+        ["1714543200", "1714543200.123456"],
+        ["2024-05-01T06:00:00Z", "1969-12-31T23:59:59Z"],
+        ["2024-05-01 06:00:00", "2024-05-01 06:00:01"],
+        ["2024-05-01T06:00:00.5Z", "1969-12-31T23:59:59.25Z"],
+        ["2024-05-01 06:00:00.123456", "2024-05-01 06:00:01.000001"],
+    ],
+)
+def test_times_of_the_fast_parser_equal_those_of_the_line_by_line_parser(times: list[str]) -> None:
+    block = "".join(f'"a",{time},48.1,"11.5"\n' for time in times).encode()
+    table = quick(block, ANY_TIME, len(times))
+    assert table is not None
+    expected = slow(block, ANY_TIME).table
+    assert table.to_pylist() == expected.to_pylist()
+    assert table.schema.equals(expected.schema)
+
+
+def test_quotes_must_be_closed_on_the_line() -> None:
+    block = b'"a, b",5,1,2\n"a\nb",5,1,2\n"a""b",6,1,2\n'
+    result = parse(block, ANY_TIME)
+    assert [row["user"] for row in result.table.to_pylist()] == ["a, b", 'a"b']
+    assert [line for line, _ in result.faults] == [1, 2]

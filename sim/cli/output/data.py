@@ -9,24 +9,66 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from sim.cli.output.terminal import stdout
+from sim.datasets.counts import Counts
 from sim.datasets.describing import MANY_DAYS, MANY_ROWS, Description
-from sim.datasets.importing import Box, Counts
+from sim.datasets.formats.base import Format
+from sim.datasets.regions import Box
 from sim.escaping import escape, visible
 
+_WIDTH = 15
 
-def print_import(counts: Counts, path: Path, region: Box | None) -> None:
-    """Print the numbers of imported and rejected lines, and the path of the trace file."""
-    lines = [("lines", f"{counts.lines:,}")]
+
+def print_import(counts: Counts, path: Path, one: Format, region: Box | None, *, recognised: bool) -> None:
+    """Print the numbers of imported and rejected rows, and the path of the trace file."""
+    lines = [("format", f"{one.name}, recognised by the content")] if recognised else []
+    lines.append((f"{one.unit}s", f"{counts.lines:,}"))
     if counts.unreadable:
-        lines.append(("invalid", f"{counts.unreadable:,} lines, skipped; the first ones:"))
+        lines.append(("invalid", f"{counts.unreadable:,} {one.unit}s, skipped; the first ones:"))
         lines += [("", line) for line in counts.first_unreadable]
+    for number, (kind, count) in enumerate(counts.ignored.items()):
+        lines.append(("" if number else "not used", f"{count:,} {kind}"))
     if region is not None:
         lines.append(("outside", f"{counts.outside:,} rows outside the region, skipped; the region is {_box(region)}"))
     lines.append(("imported", f"{counts.kept:,} rows of {counts.users:,} users"))
     if counts.duplicates:
         lines.append(("", f"including {counts.duplicates:,} rows that repeat another row in every column"))
+    if counts.unordered:
+        lines.append(("", f"including {counts.unordered:,} rows that were not in order of time; they are sorted"))
+    if counts.span is not None:
+        lines.append(("time", _span(*counts.span)))
+    if one.time_note:
+        lines.append(("", one.time_note))
+    if one.grid is not None:
+        lines.append(("grid", f"cells of {_grid(one)}; positions in degrees are unknown"))
     lines.append(("wrote", f"{path} ({path.stat().st_size / 1e6:,.1f} MB)"))
     _print(lines)
+
+
+def _span(first: int, last: int) -> str:
+    return f"{_moment(first)} to {_moment(last)} UTC, {(last - first) / 86_400:,.1f} days"
+
+
+def _grid(one: Format) -> str:
+    grid = one.grid
+    assert grid is not None
+    return (
+        f"{{kind: rectangle, rows: {grid.rows}, cols: {grid.cols}, width_km: {grid.width_km:g}, "
+        f"height_km: {grid.height_km:g}}}"
+    )
+
+
+def print_formats(formats: Iterable[Format], *, detailed: bool) -> None:
+    """Print a line per format, or all that is known of one."""
+    for one in formats:
+        if not detailed:
+            _print([(one.name, one.description)], width=_WIDTH)
+            continue
+        lines = [("format", one.name), ("data", one.description), ("source", one.source), ("content", one.checks)]
+        lines += [("options", ", ".join(sorted(one.options)))] if one.options else []
+        lines += [("region", f"{_box(one.region)} by default")] if one.region else []
+        lines += [("time", one.time_note)] if one.time_note else []
+        lines += [("grid", _grid(one))] if one.grid else []
+        _print(lines)
 
 
 def print_description(description: Description, path: Path) -> None:
@@ -35,15 +77,16 @@ def print_description(description: Description, path: Path) -> None:
     span = "none, rows are only ordered"
     if description.span_s is not None:
         first, last = description.span_s
-        span = f"{_moment(first)} to {_moment(last)} UTC, {(last - first) / 86_400:,.1f} days"
-    grid_name = "the paper's grid" if description.of_paper else f"a grid of {grid.rows} x {grid.cols} over the region"
+        span = _span(first, last)
+    size = f"{grid.width_km:,.1f} x {grid.height_km:,.1f} km"
+    grid_name = "the paper's grid" if description.of_paper else f"a grid of {grid.rows} x {grid.cols} cells over {size}"
     quantiles = ", ".join(f"{_share(share)} {rows:,}" for share, rows in description.rows_per_user)
     name, most = description.most_rows
     lines = [
         ("file", f"{path}{f' ({description.source})' if description.source else ''}"),
         ("rows", f"{description.rows:,} of {description.users:,} users"),
         ("time", span),
-        ("extent", _box(description.extent)),
+        *([("extent", _box(description.extent))] if description.extent else []),
         (
             "region",
             f"{description.inside:,} rows in {description.cells_visited:,} of {grid.n_cells:,} cells of {grid_name}",
@@ -53,7 +96,8 @@ def print_description(description: Description, path: Path) -> None:
     ]
     for number, (lat, lon, rows) in enumerate(description.points):
         share = rows / description.inside
-        lines.append(("" if number else "top points", f"{lat:.6f}, {lon:.6f}: {rows:,} rows, {share:.1%}"))
+        place = f"{lat:.6f}, {lon:.6f}" if description.extent else f"x {lat:g} km, y {lon:g} km"
+        lines.append(("" if number else "top points", f"{place}: {rows:,} rows, {share:.1%}"))
     if description.good_days is not None:
         days = list(description.good_days.values())
         enough = sum(count >= MANY_DAYS for count in days)
@@ -62,10 +106,10 @@ def print_description(description: Description, path: Path) -> None:
     _print(lines, description.warnings)
 
 
-def _print(lines: Iterable[tuple[str, str]], notes: Iterable[str] = ()) -> None:
+def _print(lines: Iterable[tuple[str, str]], notes: Iterable[str] = (), *, width: int = 10) -> None:
     console = stdout()
     for name, text in lines:
-        console.print(f"{name:>10}  {escape(visible(text, keep=''))}", highlight=False, soft_wrap=True)
+        console.print(f"{name:>{width}}  {escape(visible(text, keep=''))}", highlight=False, soft_wrap=True)
     for note in notes:
         console.print(f"[yellow]note:[/] {escape(visible(note, keep=''))}", highlight=False, soft_wrap=True)
 

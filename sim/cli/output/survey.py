@@ -16,14 +16,14 @@ from sim.datasets.importing import Box
 from sim.datasets.survey.remarks import MANY_OUTSIDE, remarks
 from sim.datasets.survey.survey import Survey
 from sim.escaping import escape, visible
-from sim.world.grid import Grid
+from sim.world.locations import Locations
 
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 _QUANTILES = {0.5: "median"}
 
 
 def print_survey(
-    survey: Survey, path: Path, *, grid: Grid | None = None, columns: Mapping[str, str] | None = None, region: bool
+    survey: Survey, path: Path, *, grid: Locations | None = None, columns: Mapping[str, str] | None = None, region: bool
 ) -> None:
     """Print a survey; with `region`, also the suggested region and grid."""
     _print(_lines(survey, path, grid))
@@ -33,7 +33,7 @@ def print_survey(
         print_suggestion(survey, path, columns)
 
 
-def print_rest(survey: Survey, path: Path, grid: Grid) -> None:
+def print_rest(survey: Survey, path: Path, grid: Locations) -> None:
     """Print what the description of a small file lacks: sampling, gaps, remarks, and the suggested region."""
     _print(_sampling(survey))
     for remark in remarks(survey, grid, default_position=False):
@@ -85,7 +85,7 @@ def _outside(survey: Survey) -> int:
     return survey.rows - int(survey.cells.sum()) if survey.cells is not None else 0
 
 
-def _lines(survey: Survey, path: Path, grid: Grid | None) -> Iterator[tuple[str, str]]:
+def _lines(survey: Survey, path: Path, grid: Locations | None) -> Iterator[tuple[str, str]]:
     yield "traces", f"{path}: {survey.rows:,} rows of {survey.users:,} user{'' if survey.users == 1 else 's'}"
     if survey.span_s is not None:
         first, last = survey.span_s

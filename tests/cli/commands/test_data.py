@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from matplotlib.image import imread
 
-from sim.datasets import importing
-from sim.datasets.describing import describe, load, picture
+from sim.datasets.describing import describe, load
+from sim.datasets.formats import text
+from sim.datasets.picture import picture
 from sim.errors import InputError
 from tests import support
 
@@ -109,7 +110,7 @@ def test_interrupt_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         raise KeyboardInterrupt
 
     raw = checkins(tmp_path / "loc.txt", {"0": 2})
-    monkeypatch.setattr(importing, "parse", interrupt)
+    monkeypatch.setattr(text, "parse", interrupt)
     result = support.lppm_sim("data", "import", "gowalla", raw, "-o", tmp_path / "x.parquet")
     assert result.exit_code == 1
     assert "[interrupted]" in result.stderr
@@ -198,7 +199,7 @@ def test_file_of_another_region_has_a_separate_grid(tmp_path: Path) -> None:
     path.write_text("user,time,lat,lon\n1,5,48.1,11.5\n1,6,48.1,11.5\n")
     description = describe(load(path))
     assert (description.inside, description.cells_visited, description.of_paper) == (2, 1, False)
-    assert "of 250 cells of a grid of 25 x 10 over the region" in done("describe", path)
+    assert "of 247 cells of a grid of 19 x 13 cells over 0.1 x 0.2 km" in done("describe", path)
 
 
 def table(**changes: Any) -> pa.Table:
@@ -281,3 +282,36 @@ def test_real_data_sets(real_data: Path, tmp_path: Path) -> None:
     cabs = done("describe", real_data / "cabs_sf_points.csv.gz", "--no-figure")
     assert "379 days from midnight to midnight" in cabs
     assert "23 of 37 cabs have at least 10 good days" in cabs
+
+
+def test_map_fits_most_rows(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    lat, lon = 52.5 + 0.02 * rng.normal(size=1000), 13.4 + 0.03 * rng.normal(size=1000)
+    lat[:2], lon[:2] = (0.0, 37.7), (0.0, -122.4)  # a default value, and one row in the paper's region
+    lines = [f"u,{number},{y:.6f},{x:.6f}\n" for number, (y, x) in enumerate(zip(lat, lon, strict=True))]
+    path = tmp_path / "berlin.csv"
+    path.write_text("user,time,lat,lon\n" + "".join(lines))
+    description = describe(load(path))
+    assert not description.of_paper
+    assert 980 <= description.inside <= 998
+    assert 5 < description.grid.width_km < 30
+    cell_km = description.grid.width_km / description.grid.cols, description.grid.height_km / description.grid.rows
+    assert 0.7 < cell_km[0] / cell_km[1] < 1.4
+    assert "are outside the region" in done("describe", path)
+
+
+def test_cells_are_described_on_their_grid(tmp_path: Path) -> None:
+    raw = tmp_path / "yjmob100k-dataset1.csv"
+    raw.write_text("uid,d,t,x,y\n" + "".join(f"1,{day},20,1,200\n" for day in range(9)) + "2,0,0,200,1\n")
+    done("import", raw, "-o", tmp_path / "x.parquet")
+    traces = load(tmp_path / "x.parquet")
+    description = describe(traces)
+    assert description.extent is None
+    assert (description.inside, description.cells_visited, description.grid.n_cells) == (10, 2, 40_000)
+    assert description.points[0] == (0.25, 0.25, 9)
+    assert picture(traces, description, title="cells").startswith(b"\x89PNG")
+    assert "x 0.25 km, y 0.25 km: 9 rows" in done("describe", tmp_path / "x.parquet", "--no-figure")
+    table = pq.read_table(tmp_path / "x.parquet")
+    cells = pa.array([40_000] * 10)
+    pq.write_table(table.set_column(2, "cell", cells), tmp_path / "y.parquet")
+    assert "[invalid-row]" in refused("describe", tmp_path / "y.parquet")

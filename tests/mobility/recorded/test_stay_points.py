@@ -14,7 +14,8 @@ from sim.errors import InvalidValue
 from sim.interfaces import FloatArray, IntArray
 from sim.mobility.recorded.replay import Replay
 from sim.mobility.recorded.stay_points import StayPoints, distances_m, means, stays
-from sim.world.grid import KM_PER_DEGREE, Grid
+from sim.world.grid import Grid
+from sim.world.locations import KM_PER_DEGREE
 from tests.support import made, raises_code
 
 METRE = 1 / (1000 * KM_PER_DEGREE)
