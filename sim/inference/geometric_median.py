@@ -90,7 +90,7 @@ def best_point(weights: FloatArray, x_km: FloatArray, y_km: FloatArray) -> tuple
 
     The expected distance exceeds its minimum by at most `POINT_GAP_KM` times the total weight. Newton's method with
     step halving converges away from locations with weight; a location is the median if and only if its weight is at
-    least the slope of the other terms there (Kuhn 1973, Math. Programming 4, 98-107).
+    least the slope of the other terms candidate (Kuhn 1973, Math. Programming 4, 98-107).
 
     >>> best_point(np.array([1.0, 1.0, 1.5]), np.array([0.0, 2.0, 1.0]), np.zeros(3))
     (1.0, 0.0)
@@ -110,9 +110,9 @@ def best_point(weights: FloatArray, x_km: FloatArray, y_km: FloatArray) -> tuple
         if step % _SNAP_EVERY == _SNAP_EVERY - 1:
             heaviest = int((weights / (np.hypot(x_km - x, y_km - y) + 1e-9)).argmax())
             at = float(x_km[heaviest]), float(y_km[heaviest])
-            there = tangent(x_km, y_km, weights, *at)
-            if there.cost_km <= here.cost_km:
-                (x, y), here = at, there
+            candidate = tangent(x_km, y_km, weights, *at)
+            if candidate.cost_km <= here.cost_km:
+                (x, y), here = at, candidate
                 continue
         x, y, here = _stepped(weights, x_km, y_km, (x, y), here)
     return x, y
@@ -132,9 +132,9 @@ def _stepped(
         step_x, step_y = share * here.slope_x, share * here.slope_y
     for _ in range(_HALVINGS):
         x, y = at[0] - step_x, at[1] - step_y
-        there = tangent(x_km, y_km, weights, x, y)
-        if there.cost_km < here.cost_km:
-            return x, y, there
+        candidate = tangent(x_km, y_km, weights, x, y)
+        if candidate.cost_km < here.cost_km:
+            return x, y, candidate
         step_x, step_y = step_x / 2, step_y / 2
     return *at, here
 

@@ -110,8 +110,8 @@ def polygons_of(path: Path) -> list[tuple[BaseGeometry, dict[str, Any]]]:
         where = f"{path}, feature {number}"
         geometry = feature.get("geometry", feature) if isinstance(feature, dict) else None
         if not isinstance(geometry, dict) or geometry.get("type") not in ("Polygon", "MultiPolygon"):
-            found = geometry.get("type") if isinstance(geometry, dict) else geometry
-            raise InvalidValue(f"{where}: must be a Polygon or MultiPolygon, found {found!r}", code="invalid-area")
+            shape = geometry.get("type") if isinstance(geometry, dict) else geometry
+            raise InvalidValue(f"{where}: must be a Polygon or MultiPolygon, found {shape!r}", code="invalid-area")
         try:
             area = shapely.from_geojson(json.dumps(geometry))
         except (shapely.errors.ShapelyError, ValueError) as error:

@@ -29,16 +29,16 @@ def test_no_point_has_a_lower_cost(compiled: bool, rows: list[tuple[float, float
     with pytest.MonkeyPatch.context() as patch:
         if not compiled:
             patch.setattr(kernels, "compiled", lambda: None)
-        found = np.array(best_point(weights, x_km, y_km))
+        median = np.array(best_point(weights, x_km, y_km))
     if weights.sum() == 0:
-        assert np.isnan(found).all()
+        assert np.isnan(median).all()
         return
     weights = weights / weights.sum()
-    cost = cost_km(found, weights, x_km, y_km)
+    cost = cost_km(median, weights, x_km, y_km)
     assert cost <= min(cost_km(at, weights, x_km, y_km) for at in np.column_stack([x_km, y_km])) + 2e-9
     # Optimality by the subgradient, independently of the solver.
-    away = np.hypot(found[0] - x_km, found[1] - y_km)
-    other = minimize(cost_km, found + 1e-3, args=(weights, x_km, y_km), method="Nelder-Mead", options={"xatol": 1e-9})
+    away = np.hypot(median[0] - x_km, median[1] - y_km)
+    other = minimize(cost_km, median + 1e-3, args=(weights, x_km, y_km), method="Nelder-Mead", options={"xatol": 1e-9})
     assert cost <= other.fun + 1e-7
     assert away.min() >= 0
 

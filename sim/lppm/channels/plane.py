@@ -67,15 +67,15 @@ class PlaneRemappedChannel:
         return exact_epsilon_per_km(self.base, distance)
 
     def row(self, cell: int) -> FloatArray:  # noqa: ARG002
-        """Raise an error: most points of the plane are no outputs."""
+        """Raise an error: few points of the plane are outputs."""
         self._refuse()
 
     def likelihoods(self) -> tuple[IntArray, FloatArray]:
-        """Raise an error: most points of the plane are no outputs."""
+        """Raise an error: few points of the plane are outputs."""
         self._refuse()
 
     def matrix(self) -> FloatArray:
-        """Raise an error: most points of the plane are no outputs."""
+        """Raise an error: few points of the plane are outputs."""
         self._refuse()
 
     def _report(self, output: int) -> int:

@@ -32,9 +32,9 @@ class HexagonsParameters(OptionalRegion, LocationParameters):
     @model_validator(mode="after")
     def _one_region(self) -> Self:
         if (self.file is None) == (self.region is None):
-            found = "neither" if self.file is None else "both"
+            given = "neither" if self.file is None else "both"
             raise InvalidValue(
-                f"hexagons need either `file`, or `south`, `north`, `west` and `east`, found {found}",
+                f"hexagons need either `file`, or `south`, `north`, `west` and `east`, found {given}",
                 code="missing-key" if self.file is None else "exclusive-keys",
             )
         return self

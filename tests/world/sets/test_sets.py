@@ -239,8 +239,8 @@ def test_segments_of_the_roads(tmp_path: Path) -> None:
     assert lengths_km.sum() == pytest.approx(total_km)
     assert world.n_cells > len(edges)
     beside = lines.mean(axis=1) + 0.05
-    found = world.locations.cell_of_km(beside[:, 0], beside[:, 1])
-    assert (found == np.arange(world.n_cells)).mean() > 0.95
+    nearest = world.locations.cell_of_km(beside[:, 0], beside[:, 1])
+    assert (nearest == np.arange(world.n_cells)).mean() > 0.95
     centre = lines[0].mean(axis=0) + 1.0
     assert world.locations.cell_of_km(*centre) == -1
 
