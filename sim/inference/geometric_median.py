@@ -90,7 +90,7 @@ def best_point(weights: FloatArray, x_km: FloatArray, y_km: FloatArray) -> tuple
 
     The expected distance exceeds its minimum by at most `POINT_GAP_KM` times the total weight. Newton's method with
     step halving converges away from locations with weight; a location is the median if and only if its weight is at
-    least the slope of the other terms candidate (Kuhn 1973, Math. Programming 4, 98-107).
+    least the slope of the other terms there (Kuhn 1973, Math. Programming 4, 98-107).
 
     >>> best_point(np.array([1.0, 1.0, 1.5]), np.array([0.0, 2.0, 1.0]), np.zeros(3))
     (1.0, 0.0)
