@@ -126,7 +126,7 @@ def test_home_belief_locates_commuters_better_than_a_fixed_profile() -> None:
     grid = Grid.rectangle(rows=3, cols=4, width_km=12.0, height_km=9.0)
     distance = manhattan(grid)
     roads = lattice(grid, rng=stream(1, "roads"))
-    mobility = Commuters(CommutersParameters(), grid=grid, roads=roads, seed=1)
+    mobility = Commuters(CommutersParameters(), locations=grid, roads=roads, seed=1)
     channel, pooled = exponential(distance, 0.3), np.full(12, 1 / 12)
     errors_km: dict[str, list[float]] = {"home": [], "sporadic": []}
     home_errors_km = []

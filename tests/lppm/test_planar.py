@@ -202,7 +202,7 @@ def test_expected_loss_of_points_has_closed_forms() -> None:
     assert points(MANHATTAN, epsilon_per_km=4.0).expected_loss_of_km(3) == pytest.approx(2 / math.pi)
     for distance in (EUCLIDEAN, MANHATTAN):
         design = PlanarLaplace(
-            PlanarLaplaceParameters(quality_budget_km=0.7, discretise=False), grid=GRID, distance=distance
+            PlanarLaplaceParameters(quality_budget_km=0.7, discretise=False), locations=GRID, distance=distance
         )
         assert not design.uses_prior
         assert points(distance, quality_budget_km=0.7).expected_loss_of_km(0) == pytest.approx(0.7)
@@ -210,7 +210,7 @@ def test_expected_loss_of_points_has_closed_forms() -> None:
     lost = sum(p * by_cell.expected_loss_of_km(cell) for cell, p in enumerate(prior()))
     assert lost == pytest.approx(0.7, abs=2e-5)
     assert PlanarLaplace(
-        PlanarLaplaceParameters(quality_budget_km=0.7, discretise=False), grid=GRID, distance=HOPS
+        PlanarLaplaceParameters(quality_budget_km=0.7, discretise=False), locations=GRID, distance=HOPS
     ).uses_prior
     assert points(HOPS, quality_budget_km=2.9).epsilon_per_km == EPSILON_OF_POINTS_PER_KM[0]
 

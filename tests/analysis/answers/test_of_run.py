@@ -73,7 +73,7 @@ def answers(whole: Result) -> Answers:
 @pytest.fixture(scope="module")
 def queries(whole: Result) -> pd.DataFrame:
     """Return the log with the straight distance between cell and estimate."""
-    grid = Grid(**whole.manifest.worlds[0].grid)
+    grid = whole.manifest.worlds[0].restore_locations()
     log = whole.events()
     at = {name: (grid.x_km[log[name]], grid.y_km[log[name]]) for name in ("cell", "estimate")}
     apart = np.hypot(at["cell"][0] - at["estimate"][0], at["cell"][1] - at["estimate"][1])

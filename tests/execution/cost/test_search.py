@@ -27,7 +27,7 @@ def budgeted(kind: str, realised: float = 0.5) -> dict[str, Any]:
 def simulated(scenario: Scenario, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     """Return the number of simulations of the searches of a run."""
     counts: list[int] = []
-    run_chunk = measuring.run_chunk
+    run_chunk = vars(measuring)["run_chunk"]
 
     def counted(chunk: Chunk, *others: Any) -> Any:
         counts.append(len(chunk.replications))
@@ -45,7 +45,7 @@ def test_the_searches_simulate_about_as_often_as_estimated(
 ) -> None:
     scenario = make_scenario(lppms=[budgeted(kind) for kind in lppms])
     seen: list[int] = []
-    plain = search.estimate
+    plain = vars(search)["estimate"]
 
     def watched(scenario: Scenario, swept: Any, **options: Any) -> Any:
         cost = plain(scenario, swept, **options)
