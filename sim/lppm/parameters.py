@@ -71,6 +71,9 @@ class DesignParameters(Parameters):
     needs_coordinates: ClassVar[bool] = False
     """Whether the design needs locations with latitudes and longitudes."""
 
+    without_grid: ClassVar[str] = "another design"
+    """What to use on locations other than the cells of a grid, if the design needs them."""
+
     @property
     def needs_grid(self) -> bool:
         """Whether the design needs the cells of a grid, in rows and columns."""

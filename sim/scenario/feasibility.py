@@ -96,7 +96,7 @@ def _require_design(design: DesignParameters, size: WorldSize, where: LocationPa
     if design.needs_grid and not isinstance(where, GridParameters):
         raise InvalidValue(
             f"the design {design.kind} needs the cells of a grid, found locations of kind {where.kind}: use "
-            "`world.grid`, or another design",
+            f"`world.grid`, or {design.without_grid}",
             code="needs-grid",
         )
 

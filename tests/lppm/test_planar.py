@@ -46,8 +46,8 @@ def prior(seed: int = 0) -> FloatArray:
 
 
 MAKE: dict[str, Any] = {
-    "laplace": partial(made, PlanarLaplace, grid=GRID),
-    "laplace drawn again": partial(made, PlanarLaplace, grid=GRID, truncate="renormalise"),
+    "laplace": partial(made, PlanarLaplace, locations=GRID),
+    "laplace drawn again": partial(made, PlanarLaplace, locations=GRID, truncate="renormalise"),
     "geometric": partial(made, PlanarGeometric, grid=GRID),
     "geometric by blocks": partial(made, PlanarGeometric, grid=GRID, metric="manhattan"),
     "exponential": partial(made, Exponential),
@@ -150,7 +150,7 @@ def test_prior_matters_only_for_remap_and_budget() -> None:
 
 
 def points(distance: Distance = EUCLIDEAN, grid: Grid = GRID, **parameters: Any) -> LaplacePointsChannel:
-    channel = made(PlanarLaplace, discretise=False, grid=grid, distance=distance, **parameters)(prior())
+    channel = made(PlanarLaplace, discretise=False, locations=grid, distance=distance, **parameters)(prior())
     assert isinstance(channel, LaplacePointsChannel)
     return channel
 
@@ -248,7 +248,7 @@ def test_points_cannot_be_enumerated() -> None:
 )
 def test_invalid_laplace_parameters_are_rejected(parameters: dict[str, Any], pattern: str) -> None:
     with pytest.raises(ValidationError, match=pattern):
-        made(PlanarLaplace, grid=GRID, distance=EUCLIDEAN, **parameters)
+        made(PlanarLaplace, locations=GRID, distance=EUCLIDEAN, **parameters)
 
 
 def test_budget_of_points_that_needs_an_epsilon_out_of_range_is_rejected() -> None:

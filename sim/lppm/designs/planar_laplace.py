@@ -46,6 +46,7 @@ class PlanarLaplaceParameters(CalibratedParameters):
     short_names: ClassVar = ShortNames(design="PL", beliefs=("SP", "PEB"), alone={"remap": False})
     strength_name: ClassVar = "epsilon_per_km"
     default_strength: ClassVar = 1.0
+    without_grid: ClassVar = "`discretise: false`, which reports points of the plane"
 
     kind: Literal["planar_laplace"] = "planar_laplace"
     epsilon_per_km: NonNegative | None = None
