@@ -40,12 +40,12 @@ def survey_traces(path: Path, columns: Mapping[str, str] | None = None) -> None:
     )
 
 
-def survey_rest(path: Path, grid: Locations) -> None:
+def survey_rest(path: Path, locations: Locations) -> None:
     """Print what the description of a small file lacks; rows are counted in the cells of a grid."""
     from sim.cli.output.survey import print_rest
     from sim.datasets.survey.survey import survey
 
-    print_rest(survey(path, grid=grid), path, grid)
+    print_rest(survey(path, locations=locations), path, locations)
 
 
 def is_large(path: Path) -> bool:
@@ -79,10 +79,10 @@ def survey_scenario(scenario: Scenario) -> None:
         try:
             path, locations = scenario.place.locate(replay.file), scenario.build_locations()
             on_earth = None if locations.bounds is None else locations
-            content = survey(path, columns=columns, grid=on_earth, max_gap_s=replay.max_gap_s)
+            content = survey(path, columns=columns, locations=on_earth, max_gap_s=replay.max_gap_s)
         except (UserError, OSError):
             continue  # reading the file for the simulation names the fault together with its place in the scenario
-        print_survey(content, path, grid=on_earth, columns=columns, region=False)
+        print_survey(content, path, locations=on_earth, columns=columns, region=False)
         if suggests_another_region(content):
             print_suggestion(content, path, columns)
 

@@ -154,7 +154,7 @@ class RoadsParameters(Parameters):
     """Whether the nodes are in degrees, which requires a georeferenced grid."""
 
     @abstractmethod
-    def build(self, grid: Locations, place: Place, rng: Generator) -> Roads:
+    def build(self, locations: Locations, place: Place, rng: Generator) -> Roads:
         """Return the roads in the region of some locations; `place` resolves file names."""
 
 

@@ -22,7 +22,7 @@ def by_road(understated: float = 1.0) -> RoadDistance:
     graph = lattice(GRID, spacing_km=0.7, one_way_share=0.6, rng=np.random.default_rng(3)).graph.copy()
     for _, _, data in graph.edges(data=True):
         data["length_km"] *= understated
-    return road(GRID, Roads(graph=graph, grid=GRID))
+    return road(GRID, Roads(graph=graph, locations=GRID))
 
 
 DISTANCES: dict[str, tuple[Distance, type]] = {

@@ -322,7 +322,7 @@ def test_user_ids_are_text_for_every_reader(raw: Path) -> None:
     out, _ = imported(raw)
     assert pq.read_schema(out).field("user").type == pa.string()
     assert pd.read_parquet(out)["user"].tolist()[0] == "007"
-    replay = made(Replay, grid=Grid.san_francisco(), file=out)
+    replay = made(Replay, locations=Grid.san_francisco(), file=out)
     assert list(replay.users()) == ["007", "9", "10"]
 
 
@@ -336,7 +336,7 @@ def test_replay_reads_only_the_columns_it_needs(raw: Path, monkeypatch: pytest.M
         return read_table(*args, **options)
 
     monkeypatch.setattr(pq, "read_table", spy)
-    made(Replay, grid=Grid.san_francisco(), file=out)
+    made(Replay, locations=Grid.san_francisco(), file=out)
     assert requested == [["user", "time_s", "lat", "lon"]]
 
 
@@ -344,7 +344,7 @@ def test_replay_reads_only_the_columns_it_needs(raw: Path, monkeypatch: pytest.M
 
 
 def as_replayed(file: Path) -> dict[str, tuple[list[int], list[int]]]:
-    replay = made(Replay, grid=Grid.san_francisco(), file=file)
+    replay = made(Replay, locations=Grid.san_francisco(), file=file)
     rng = np.random.default_rng(0)
     traces = {}
     for user in replay.users():
@@ -390,7 +390,7 @@ def test_check_ins_in_the_layout_of_the_download_import_equally(real_data: Path,
     assert len(set(one["time_s"])) > 100
     select = Selection(min_visits=300, first=20, last=5)
     sets = [
-        made(Replay, grid=Grid.san_francisco(), file=tmp_path / name, select=select).users()
+        made(Replay, locations=Grid.san_francisco(), file=tmp_path / name, select=select).users()
         for name in ("raw.parquet", "csv.parquet")
     ]
     assert sets[0] == sets[1]

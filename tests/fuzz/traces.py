@@ -79,7 +79,7 @@ class Traces:
 
     def _replay(self, path: Path) -> None:
         with input_errors("users.mobility"):
-            replay = made(Replay, grid=self._grid, file=path)
+            replay = made(Replay, locations=self._grid, file=path)
         visits = {
             user: [(visit.time_s, visit.cell) for visit in replay.visits(user, np.random.default_rng(1))]
             for user in replay.users()

@@ -23,7 +23,9 @@ DISTANCES: dict[str, Distance] = {
     "line": euclidean(Grid.rectangle(rows=1, cols=40, width_km=4.0, height_km=1.0)),
     "road": road(
         GRID,
-        Roads(graph=lattice(GRID, spacing_km=0.9, one_way_share=0.6, rng=np.random.default_rng(3)).graph, grid=GRID),
+        Roads(
+            graph=lattice(GRID, spacing_km=0.9, one_way_share=0.6, rng=np.random.default_rng(3)).graph, locations=GRID
+        ),
     ),
 }
 

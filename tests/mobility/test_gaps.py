@@ -31,7 +31,7 @@ def replay(folder: Path, times_s: Iterable[int], **options: Any) -> Replay:
     path = folder / "t.csv"
     rows = "".join(f"a,{time_s},{number % 6}\n" for number, time_s in enumerate(times_s))
     path.write_text("user,time_s,cell\n" + rows)
-    return made(Replay, grid=GRID, file=path, **options)
+    return made(Replay, locations=GRID, file=path, **options)
 
 
 def queried(mobility: Replay, demand: Demand, seed: int = 0, **limits: Any) -> Trace:
@@ -93,7 +93,7 @@ def test_every_visit_ignores_gaps(tmp_path: Path) -> None:
 def test_an_order_without_times_has_no_gaps(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("user,order,cell\na,0,1\na,99999,2\n")
-    assert made(Replay, grid=GRID, file=path).max_gap_s is None
+    assert made(Replay, locations=GRID, file=path).max_gap_s is None
 
 
 def test_no_poisson_query_falls_into_a_gap(tmp_path: Path) -> None:

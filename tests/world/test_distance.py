@@ -102,7 +102,7 @@ def test_understated_street_lengths_do_not_undercut_the_euclidean_distance() -> 
     graph = town(grid).graph.copy()
     for _, _, data in graph.edges(data=True):
         data["length_km"] /= 10.0
-    by_road = road(grid, Roads(graph=graph, grid=grid)).matrix_km
+    by_road = road(grid, Roads(graph=graph, locations=grid)).matrix_km
     assert (by_road >= euclidean(grid).matrix_km).all()
     assert (by_road == euclidean(grid).matrix_km).any()
 

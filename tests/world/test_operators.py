@@ -47,7 +47,7 @@ def by_road(understated: float = 1.0) -> Distance:
     graph = roads.graph.copy()
     for _, _, data in graph.edges(data=True):
         data["length_km"] *= understated
-    return road(GRID, Roads(graph=graph, grid=GRID))
+    return road(GRID, Roads(graph=graph, locations=GRID))
 
 
 DISTANCES = {

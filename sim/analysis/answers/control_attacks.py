@@ -46,19 +46,19 @@ class Folds:
 class ControlAttacks:
     """Guesses for the users of each fold, in one world."""
 
-    def __init__(self, grid: Locations) -> None:
-        self.grid = grid
-        self._hourly = HourlyVisits(FOLDS, grid.n_cells)
+    def __init__(self, locations: Locations) -> None:
+        self.locations = locations
+        self._hourly = HourlyVisits(FOLDS, locations.n_cells)
         self._masses: dict[tuple[int, float], FloatArray] = {}
-        self._visits = np.zeros((FOLDS, grid.n_cells))
-        self._homes = np.zeros((FOLDS, grid.n_cells))
+        self._visits = np.zeros((FOLDS, locations.n_cells))
+        self._homes = np.zeros((FOLDS, locations.n_cells))
         self._guesses: dict[tuple[str, int, float, int], list[int]] = {}
         self._scales: dict[tuple[str, float], float] = {}
 
     def add(self, fold: int, cells: IntArray, hours: IntArray, home: int) -> None:
         """Add the visited cells of a user, who has weight 1, the hours of the visits, and the cell of their home."""
         self._hourly.add(fold, hours, cells)
-        self._visits[fold] += np.bincount(cells, minlength=self.grid.n_cells) / len(cells)
+        self._visits[fold] += np.bincount(cells, minlength=self.locations.n_cells) / len(cells)
         self._homes[fold, home] += 1
 
     def place(self, fold: int, radius_km: float) -> int | None:
@@ -73,7 +73,7 @@ class ControlAttacks:
         place = self.place(fold, radius_km)
         key = (f"hour {hour}", fold, self._scales["visits", radius_km], 1)
         if key not in self._guesses:
-            self._guesses[key] = best_cells(self._hourly.of_others(fold, hour), self.grid, key[2])
+            self._guesses[key] = best_cells(self._hourly.of_others(fold, hour), self.locations, key[2])
         return next(iter(self._guesses[key]), place)
 
     def mass(self, fold: int, radius_km: float) -> FloatArray | None:
@@ -85,7 +85,7 @@ class ControlAttacks:
             others = np.delete(self._visits, fold, axis=0).sum(axis=0)
             if not others.any():
                 return None
-            self._masses[fold, radius_km] = covered_visits(others, self.grid, radius_km) / others.sum()
+            self._masses[fold, radius_km] = covered_visits(others, self.locations, radius_km) / others.sum()
         return self._masses[fold, radius_km]
 
     def places(self, fold: int, radius_km: float, count: int) -> list[int]:
@@ -104,7 +104,7 @@ class ControlAttacks:
 
     def _covered(self, name: str, counts: FloatArray, scale_km: float, radius_km: float) -> float:
         """Return the visits of each fold within the radius of the guess at a scale from the other folds, together."""
-        at, covered = positions_km(self.grid), 0.0
+        at, covered = positions_km(self.locations), 0.0
         for fold, own in enumerate(counts):
             for guess in self._best(name, counts, fold, scale_km, 1) if own.any() else ():
                 covered += float(own[within(distances_km(at, at[guess]), radius_km)].sum())
@@ -115,5 +115,5 @@ class ControlAttacks:
         if key not in self._guesses:
             # Added, not subtracted from the total: rounding would leave visits that nobody made.
             others = np.delete(counts, fold, axis=0).sum(axis=0)
-            self._guesses[key] = best_cells(others, self.grid, radius_km, count)
+            self._guesses[key] = best_cells(others, self.locations, radius_km, count)
         return self._guesses[key]

@@ -65,9 +65,9 @@ class UsersOfWorld:
 
     def __init__(self, controls: ControlAttacks, questions: Questions, *, timed: bool, posterior: bool) -> None:
         self._controls, self._questions, self._timed = controls, questions, timed
-        grid = controls.grid
-        self._positions = positions_km(grid)
-        self._random = {radius: cells_within(grid, radius) / grid.n_cells for radius in questions.radii_km}
+        locations = controls.locations
+        self._positions = positions_km(locations)
+        self._random = {radius: cells_within(locations, radius) / locations.n_cells for radius in questions.radii_km}
         self._masses = {key(POSTERIOR_WITHIN, km): km for km in recorded_radii(questions)} if posterior else {}
         if posterior:
             self._masses[key(POSTERIOR)] = 0.0

@@ -23,20 +23,25 @@ _QUANTILES = {0.5: "median"}
 
 
 def print_survey(
-    survey: Survey, path: Path, *, grid: Locations | None = None, columns: Mapping[str, str] | None = None, region: bool
+    survey: Survey,
+    path: Path,
+    *,
+    locations: Locations | None = None,
+    columns: Mapping[str, str] | None = None,
+    region: bool,
 ) -> None:
     """Print a survey; with `region`, also the suggested region and grid."""
-    _print(_lines(survey, path, grid))
-    for remark in remarks(survey, grid):
+    _print(_lines(survey, path, locations))
+    for remark in remarks(survey, locations):
         _print_note(remark)
     if region:
         print_suggestion(survey, path, columns)
 
 
-def print_rest(survey: Survey, path: Path, grid: Locations) -> None:
+def print_rest(survey: Survey, path: Path, locations: Locations) -> None:
     """Print what the description of a small file lacks: sampling, gaps, remarks, and the suggested region."""
     _print(_sampling(survey))
-    for remark in remarks(survey, grid, default_position=False):
+    for remark in remarks(survey, locations, default_position=False):
         _print_note(remark)
     print_suggestion(survey, path)
 
@@ -85,7 +90,7 @@ def _outside(survey: Survey) -> int:
     return survey.rows - int(survey.cells.sum()) if survey.cells is not None else 0
 
 
-def _lines(survey: Survey, path: Path, grid: Locations | None) -> Iterator[tuple[str, str]]:
+def _lines(survey: Survey, path: Path, locations: Locations | None) -> Iterator[tuple[str, str]]:
     yield "traces", f"{path}: {survey.rows:,} rows of {survey.users:,} user{'' if survey.users == 1 else 's'}"
     if survey.span_s is not None:
         first, last = survey.span_s
@@ -95,12 +100,12 @@ def _lines(survey: Survey, path: Path, grid: Locations | None) -> Iterator[tuple
         yield "time", "none, rows are only ordered"
     if survey.extent is not None:
         yield "extent", _box(survey.extent)
-    if grid is not None and survey.cells is not None and survey.rows:
+    if locations is not None and survey.cells is not None and survey.rows:
         out, visited = _outside(survey), int((survey.cells > 0).sum())
         yield (
             "region",
-            f"{out:,} rows ({out / survey.rows:.2%}) are outside; the others are in {visited:,} of {grid.n_cells:,} "
-            "cells",
+            f"{out:,} rows ({out / survey.rows:.2%}) are outside; the others are in {visited:,} of "
+            f"{locations.n_cells:,} cells",
         )
     yield from _sampling(survey)
 

@@ -20,7 +20,7 @@ MANY_OUTSIDE = 0.05
 """Share of rows outside the region from which another region is suggested."""
 
 
-def remarks(survey: Survey, grid: Locations | None = None, *, default_position: bool = True) -> Iterator[str]:
+def remarks(survey: Survey, locations: Locations | None = None, *, default_position: bool = True) -> Iterator[str]:
     """Yield remarks on a survey; `grid` is the one in whose cells its rows were counted.
 
     Without `default_position`, a frequent point is not mentioned.
@@ -41,8 +41,8 @@ def remarks(survey: Survey, grid: Locations | None = None, *, default_position: 
         yield from _default_position(survey)
     if survey.zeros:
         yield f"{survey.zeros:,} rows are at latitude 0 and longitude 0: probably missing positions"
-    if isinstance(grid, Grid) and survey.cells is not None:
-        yield from _empty_lines(survey.cells.reshape(grid.rows, grid.cols))
+    if isinstance(locations, Grid) and survey.cells is not None:
+        yield from _empty_lines(survey.cells.reshape(locations.rows, locations.cols))
 
 
 def _irregular(survey: Survey) -> Iterator[str]:

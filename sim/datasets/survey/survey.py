@@ -88,7 +88,7 @@ def survey(
     path: Path,
     *,
     columns: Mapping[str, str] | None = None,
-    grid: Locations | None = None,
+    locations: Locations | None = None,
     max_gap_s: float = MAX_GAP_S,
     sample: int = SAMPLE,
 ) -> Survey:
@@ -98,7 +98,7 @@ def survey(
     file, which may be descending. Rows are counted in the cells of `grid`, if one is given.
     """
     reader = TraceReader(path, columns)
-    tally = _Tally(reader, grid, max_gap_s, sample)
+    tally = _Tally(reader, locations, max_gap_s, sample)
     for batch in reader.batches():
         tally.add(batch)
     return tally.result()
@@ -107,15 +107,15 @@ def survey(
 class _Tally:
     """Counts over the batches of a file."""
 
-    def __init__(self, reader: TraceReader, grid: Locations | None, max_gap_s: float, sample: int) -> None:
-        self._reader, self._grid, self._max_gap_s = reader, grid, max_gap_s
+    def __init__(self, reader: TraceReader, locations: Locations | None, max_gap_s: float, sample: int) -> None:
+        self._reader, self._grid, self._max_gap_s = reader, locations, max_gap_s
         self._sample = RowSample(columns=5, size=sample)
         self._rows = self._invalid = self._zeros = self._long_gaps = 0
         self._longest_gap_s = 0.0
         self._low, self._high = np.full(3, np.inf), np.full(3, -np.inf)
         self._last = np.zeros((0, 3))  # time and position of the last row of each user, NaN before the first
         self._per_user = np.zeros((0, 4), dtype=np.int64)  # rows later, earlier, at the same time elsewhere, repeated
-        self._cells = None if grid is None else np.zeros(grid.n_cells, dtype=np.int64)
+        self._cells = None if locations is None else np.zeros(locations.n_cells, dtype=np.int64)
 
     def add(self, batch: Batch) -> None:
         self._invalid += batch.invalid

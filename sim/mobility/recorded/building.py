@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 ByUser = dict[str, UserVisits]
 
 
-def build_index(parameters: ReplayParameters, grid: Locations, file: Path) -> VisitIndex:
+def build_index(parameters: ReplayParameters, locations: Locations, file: Path) -> VisitIndex:
     """Read a trace file, form visits, select users and visits, and return the index of the visits."""
     days, visits = parameters.days, parameters.visits
-    table = read_table(file, grid=grid, columns=parameters.columns.names(), degrees=parameters.stay_points is not None)
+    table = read_table(
+        file, locations=locations, columns=parameters.columns.names(), degrees=parameters.stay_points is not None
+    )
     if not (table.cell >= 0).any():
         swapped = table.extent.endswith("?")
         hint = "; `lppm-sim data describe` suggests a region" if table.extent and not swapped else ""
@@ -36,7 +38,7 @@ def build_index(parameters: ReplayParameters, grid: Locations, file: Path) -> Vi
         )
     _require_times(file, parameters, timed=table.timed)
     counts: dict[str, Counter[str]] = {}
-    by_user, points = _visits_by_user(table, grid, parameters, counts), {}
+    by_user, points = _visits_by_user(table, locations, parameters, counts), {}
     _require_visits(file, parameters, by_user, counts)
     if days is not None:
         points, by_user = by_user, _whole_days(file, by_user, days)
@@ -105,7 +107,7 @@ def _require_visits(
 
 
 def _visits_by_user(
-    table: Table, grid: Locations, parameters: ReplayParameters, counts: dict[str, Counter[str]]
+    table: Table, locations: Locations, parameters: ReplayParameters, counts: dict[str, Counter[str]]
 ) -> ByUser:
     """Return the visits of each user who has any, in order; without times, their times are positions in the trace.
 
@@ -122,14 +124,14 @@ def _visits_by_user(
         rows, name = order[starts[number] : starts[number + 1]], table.users[code]
         if rows.size:
             counts[name] = Counter()
-            visits = _visits(table, rows, grid, parameters, counts[name])
+            visits = _visits(table, rows, locations, parameters, counts[name])
             if visits.cells.size:
                 result[name] = visits
     return result
 
 
 def _visits(
-    table: Table, rows: IntArray, grid: Locations, parameters: ReplayParameters, counts: Counter[str]
+    table: Table, rows: IntArray, locations: Locations, parameters: ReplayParameters, counts: Counter[str]
 ) -> UserVisits:
     """Return the visits of one user, given the rows in order of time; count sessions and stays."""
     if not table.timed:
@@ -145,7 +147,7 @@ def _visits(
         rows, times_s, session = rows[keep], times_s[keep], session[keep]
     cells = table.cell[rows]
     if parameters.stay_points is not None:
-        times_s, cells, session = _stays(table, rows, times_s, session, grid, parameters.stay_points, counts)
+        times_s, cells, session = _stays(table, rows, times_s, session, locations, parameters.stay_points, counts)
         if parameters.resample_s is None:
             first = np.flatnonzero(np.diff(session, prepend=-1))
             return UserVisits(times_s[first], cells[first])
@@ -161,7 +163,7 @@ def _stays(
     rows: IntArray,
     times_s: IntArray,
     session: IntArray,
-    grid: Locations,
+    locations: Locations,
     parameters: StayPoints,
     counts: Counter[str],
 ) -> tuple[IntArray, IntArray, IntArray]:
@@ -173,7 +175,7 @@ def _stays(
         )
     lat, lon = table.lat[rows], table.lon[rows]
     stay = stays(times_s, lat, lon, session, distance_m=parameters.distance_m, duration_s=parameters.duration_s)
-    cells = grid.cell_of(means(stay, lat), means(stay, lon))
+    cells = locations.cell_of(means(stay, lat), means(stay, lon))
     staying = stay >= 0
     staying[staying] = cells[stay[staying]] >= 0
     counts.update(stays=int((cells >= 0).sum()), stays_outside=int((cells < 0).sum()), rows_staying=int(staying.sum()))

@@ -44,7 +44,7 @@ class Visits:
 def read_visits(file: Path) -> Visits:
     """Read a trace file with latitudes and longitudes; its rows are checked as for a replay."""
     earth = Grid.region(rows=1, cols=1, south=-_POLE, north=_POLE, west=-180.0, east=180.0)
-    table = read_table(file, grid=earth)
+    table = read_table(file, locations=earth)
     frame, named = load_columns(file, None, degrees=True)
     if "lat" not in named:
         raise InvalidValue(

@@ -192,7 +192,7 @@ class ReplayParameters(MobilityParameters):
 
     def build(self, world: World, seed: int, place: Place) -> Replay:  # noqa: ARG002
         """Read the file and return the model."""
-        return Replay(self, grid=world.locations, file=place.locate(self.file))
+        return Replay(self, locations=world.locations, file=place.locate(self.file))
 
 
 class Replay:
@@ -216,10 +216,10 @@ class Replay:
     finite: ClassVar[bool] = True
     """The visits of every user end."""
 
-    def __init__(self, parameters: ReplayParameters, *, grid: Locations, file: Path) -> None:
+    def __init__(self, parameters: ReplayParameters, *, locations: Locations, file: Path) -> None:
         self.file, self.shuffle = file, parameters.shuffle
-        options = json.dumps([parameters.model_dump(mode="json", exclude={"file", "shuffle"}), grid.describe()])
-        self._index = index_of(file, options, partial(build_index, parameters, grid, file))
+        options = json.dumps([parameters.model_dump(mode="json", exclude={"file", "shuffle"}), locations.describe()])
+        self._index = index_of(file, options, partial(build_index, parameters, locations, file))
         self._users = RecordedUsers(self._index)
         self.timed = bool(self._index.notes["timed"])
         self.session_gap_s, self.resample_s = parameters.max_gap_s, parameters.resample_s
@@ -260,7 +260,7 @@ class Replay:
         return dict(self._index.notes["report"])
 
 
-def write_csv(path: str | Path, traces: Iterable[Trace], grid: Locations) -> None:
+def write_csv(path: str | Path, traces: Iterable[Trace], locations: Locations) -> None:
     """Write traces with the columns user, time_s, cell and, for a georeferenced grid, lat and lon of the cell centres.
 
     The same traces give the same bytes, also if compressed.
@@ -268,9 +268,9 @@ def write_csv(path: str | Path, traces: Iterable[Trace], grid: Locations) -> Non
     frames = [pd.DataFrame({"user": t.user, "time_s": t.times_s, "cell": t.cells}) for t in traces]
     empty = pd.DataFrame({"user": [], "time_s": [], "cell": []})
     table = pd.concat(frames, ignore_index=True) if frames else empty
-    if grid.bounds is not None:
+    if locations.bounds is not None:
         cells = table["cell"].to_numpy(dtype=np.int64)
-        lat, lon = grid.to_degrees(grid.x_km[cells], grid.y_km[cells])
+        lat, lon = locations.to_degrees(locations.x_km[cells], locations.y_km[cells])
         table["lat"], table["lon"] = lat.round(6), lon.round(6)
     compression: Any = {"method": "gzip", "mtime": 0} if Path(path).suffix == ".gz" else None
     table.to_csv(path, index=False, lineterminator="\n", compression=compression)

@@ -119,6 +119,10 @@ def _array(text: _Text, key: str) -> Iterator[tuple[int, str, Any]]:
     text.skip("]")
 
 
+_CUT = ("", ".", "e", "E", "e+", "e-", "E+", "E-")
+"""What remains of the text if it ends within or after a number, without the part that is a number already."""
+
+
 class _Text:
     """Position in a text of which only the part that is being parsed is in memory."""
 
@@ -157,7 +161,7 @@ class _Text:
                 if isinstance(error, RecursionError) or not self._more():
                     raise self.error(getattr(error, "msg", "nested too deeply")) from error
                 continue
-            if end == len(self._text) and self._more():
+            if self._text[end : end + 3] in _CUT and self._more():
                 continue  # a number may continue in the next chunk
             self._advance(end)
             return value

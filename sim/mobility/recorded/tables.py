@@ -88,7 +88,7 @@ class Table:
 
 
 def read_table(
-    file: str | Path, *, grid: Locations, columns: Mapping[str, str] | None = None, degrees: bool = False
+    file: str | Path, *, locations: Locations, columns: Mapping[str, str] | None = None, degrees: bool = False
 ) -> Table:
     """Read a trace file; `columns` maps our column names to those of the file, others are recognised automatically.
 
@@ -99,8 +99,8 @@ def read_table(
     """
     path = Path(file)
     try:
-        frame, named = load_columns(path, columns, degrees=grid.bounds is not None)
-        table = _checked(path, frame, named, grid)
+        frame, named = load_columns(path, columns, degrees=locations.bounds is not None)
+        table = _checked(path, frame, named, locations)
         if degrees and "lat" in named:
             lat, lon = (exact.numbers(frame[named[name]])[0].astype(np.float64) for name in ("lat", "lon"))
             table = replace(table, lat=lat, lon=lon)
@@ -130,12 +130,12 @@ def default_code(error: BaseException) -> str:
     return "file-error" if isinstance(error, OSError) and error.errno is not None else "unreadable-file"
 
 
-def _checked(path: Path, frame: Columns, named: Mapping[str, str], grid: Locations) -> Table:
+def _checked(path: Path, frame: Columns, named: Mapping[str, str], locations: Locations) -> Table:
     """Convert the columns of a file to a table; raise `InvalidValue` if rows are bad."""
     users = exact.ids(frame[named["user"]])
     timed = "time" in named
     when, rest, wrong_when = when_of(frame, named)
-    cell, wrong_cell, swapped, extent = _cells(frame, named, grid)
+    cell, wrong_cell, swapped, extent = _cells(frame, named, locations)
     wrong_user = [
         (named["user"], "must be the id of a user", users.codes < 0),
         (
@@ -263,13 +263,13 @@ def when_of(frame: Columns, named: Mapping[str, str]) -> tuple[Any, Any, list[Fa
     return times.seconds, times.rest, faults
 
 
-def _cells(frame: Columns, named: Mapping[str, str], grid: Locations) -> tuple[IntArray, list[Fault], str, str]:
+def _cells(frame: Columns, named: Mapping[str, str], locations: Locations) -> tuple[IntArray, list[Fault], str, str]:
     """Return the cell of each row, the faults, a hint if lat and lon seem to be swapped, and the extent as text."""
     if "cell" in named:
         numbers, bad = exact.numbers(frame[named["cell"]])
-        bad = bad | (numbers < 0) | (numbers >= grid.n_cells) | (numbers != np.floor(numbers))
+        bad = bad | (numbers < 0) | (numbers >= locations.n_cells) | (numbers != np.floor(numbers))
         cells = np.where(bad, 0, numbers).astype(np.int64)
-        return cells, [(named["cell"], f"must be an integer in [0, {grid.n_cells - 1}]", bad)], "", ""
+        return cells, [(named["cell"], f"must be an integer in [0, {locations.n_cells - 1}]", bad)], "", ""
     lat, bad_lat = exact.numbers(frame[named["lat"]])
     lon, bad_lon = exact.numbers(frame[named["lon"]])
     faults = [
@@ -278,11 +278,11 @@ def _cells(frame: Columns, named: Mapping[str, str], grid: Locations) -> tuple[I
         (named["lon"], "must be a number of degrees", bad_lon),
         (named["lon"], f"must be in [-{_MOST_LON}, {_MOST_LON}]", ~bad_lon & (np.abs(lon) > _MOST_LON)),
     ]
-    swapped = _SWAPPED if _seem_swapped(lat, lon, grid) else ""
-    return grid.cell_of(lat, lon), faults, swapped, _extent(lat, lon, grid) + swapped
+    swapped = _SWAPPED if _seem_swapped(lat, lon, locations) else ""
+    return locations.cell_of(lat, lon), faults, swapped, _extent(lat, lon, locations) + swapped
 
 
-def _seem_swapped(lat: IntArray | FloatArray, lon: IntArray | FloatArray, grid: Locations) -> bool:
+def _seem_swapped(lat: IntArray | FloatArray, lon: IntArray | FloatArray, locations: Locations) -> bool:
     """Return whether most rows are valid coordinates, or in the region, only if lat and lon are exchanged."""
 
     def most(rows: BoolArray) -> bool:
@@ -293,10 +293,12 @@ def _seem_swapped(lat: IntArray | FloatArray, lon: IntArray | FloatArray, grid: 
 
     if not on_earth(lon, lat):
         return False
-    return not on_earth(lat, lon) or (most(grid.cell_of(lon, lat) >= 0) and not most(grid.cell_of(lat, lon) >= 0))
+    return not on_earth(lat, lon) or (
+        most(locations.cell_of(lon, lat) >= 0) and not most(locations.cell_of(lat, lon) >= 0)
+    )
 
 
-def _extent(lat: IntArray | FloatArray, lon: IntArray | FloatArray, grid: Locations) -> str:
+def _extent(lat: IntArray | FloatArray, lon: IntArray | FloatArray, locations: Locations) -> str:
     """Return the extents of the rows and of the region as text; empty without rows."""
     if not lat.size:
         return ""
@@ -304,7 +306,7 @@ def _extent(lat: IntArray | FloatArray, lon: IntArray | FloatArray, grid: Locati
     def box(south: float, north: float, west: float, east: float) -> str:
         return f"lat {south:.9g} to {north:.9g}, lon {west:.9g} to {east:.9g}"
 
-    region = box(*grid.require_bounds())
+    region = box(*locations.require_bounds())
     return f": they lie in {box(lat.min(), lat.max(), lon.min(), lon.max())}, the region is {region}"
 
 

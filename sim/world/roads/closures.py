@@ -15,7 +15,7 @@ from sim.world.roads.graph import Roads
 
 
 def close(
-    roads: Roads, grid: Locations, *, share: float | None = None, cells: ArrayLike | None = None, rng: Generator
+    roads: Roads, locations: Locations, *, share: float | None = None, cells: ArrayLike | None = None, rng: Generator
 ) -> Roads:
     """Return the roads without a random share of their edges, or without all edges that start or end in some cells.
 
@@ -27,16 +27,16 @@ def close(
     else:
         in_cells = np.isin(roads.cell, np.asarray(cells))
         closed = np.flatnonzero(in_cells[start] | in_cells[end])
-    return _changed(roads, grid, closed, reverse=False)
+    return _changed(roads, locations, closed, reverse=False)
 
 
-def reverse(roads: Roads, grid: Locations, *, share: float, rng: Generator) -> Roads:
+def reverse(roads: Roads, locations: Locations, *, share: float, rng: Generator) -> Roads:
     """Return the roads with a random share of their one-way edges reversed.
 
     Edges whose reversal would disconnect nodes are not reversed. Nodes and their numbers do not change.
     """
     one_way = [i for i, (u, v) in enumerate(roads.graph.edges) if not roads.graph.has_edge(v, u)]
-    return _changed(roads, grid, _drawn(np.array(one_way, dtype=np.int64), share, rng), reverse=True)
+    return _changed(roads, locations, _drawn(np.array(one_way, dtype=np.int64), share, rng), reverse=True)
 
 
 def _ends(roads: Roads) -> tuple[IntArray, IntArray]:
@@ -50,7 +50,7 @@ def _drawn(edges: IntArray, share: float, rng: Generator) -> IntArray:
     return rng.permutation(edges)[: max(1, round(share * edges.size))]
 
 
-def _changed(roads: Roads, grid: Locations, edges: IntArray, *, reverse: bool) -> Roads:
+def _changed(roads: Roads, locations: Locations, edges: IntArray, *, reverse: bool) -> Roads:
     """Return the roads with these edges removed or reversed, except those that keep the nodes connected."""
     start, end = _ends(roads)
     changed = np.zeros(len(start), dtype=bool)
@@ -70,7 +70,7 @@ def _changed(roads: Roads, grid: Locations, edges: IntArray, *, reverse: bool) -
             graph.add_edge(v, u, **data)
         elif not is_changed:
             graph.add_edge(u, v, **data)
-    return Roads(graph=graph, grid=grid)
+    return Roads(graph=graph, locations=locations)
 
 
 def _needed(

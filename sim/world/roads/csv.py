@@ -32,12 +32,12 @@ class RoadCsvParameters(RoadsParameters):
     edges: FileName
     """CSV file of directed edges (streets): u, v, length_m and optionally speed_mph (default: 25); may be gzipped."""
 
-    def build(self, grid: Locations, place: Place, rng: Generator) -> Roads:  # noqa: ARG002
+    def build(self, locations: Locations, place: Place, rng: Generator) -> Roads:  # noqa: ARG002
         """Return the roads."""
-        return read_csv(place.locate(self.nodes), place.locate(self.edges), grid)
+        return read_csv(place.locate(self.nodes), place.locate(self.edges), locations)
 
 
-def read_csv(nodes_path: str | Path, edges_path: str | Path, grid: Locations) -> Roads:
+def read_csv(nodes_path: str | Path, edges_path: str | Path, locations: Locations) -> Roads:
     """Read nodes `osmid,lat,lon` and directed edges `u,v,length_m,lanes,speed_mph`, gzipped or not.
 
     `lanes` is ignored. The default of `speed_mph` is 25.
@@ -61,7 +61,7 @@ def read_csv(nodes_path: str | Path, edges_path: str | Path, grid: Locations) ->
             f"{edges_path}: {len(unknown)} edges have a node that is not in {nodes_path}, first {unknown[0]}",
             code="unknown-node",
         )
-    return build_roads(grid, project(grid, lat_lon), edges)
+    return build_roads(locations, project(locations, lat_lon), edges)
 
 
 def _csv_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:

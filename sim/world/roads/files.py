@@ -37,8 +37,8 @@ def number_in(row: dict[str, Any], name: str, where: str, low: float, high: floa
     return value
 
 
-def project(grid: Locations, lat_lon: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+def project(locations: Locations, lat_lon: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
     """Return x_km, y_km of each node on the grid."""
     degrees = np.array(list(lat_lon.values()), dtype=np.float64).reshape(-1, 2)
-    x_km, y_km = grid.to_km(degrees[:, 0], degrees[:, 1])
+    x_km, y_km = locations.to_km(degrees[:, 0], degrees[:, 1])
     return dict(zip(lat_lon, zip(x_km.tolist(), y_km.tolist(), strict=True), strict=True))

@@ -56,9 +56,9 @@ class Roads:
     """Numbers of dropped elements: `nodes_outside` the grid, `nodes_unconnected`, the `edges` of those nodes, and
     `edges_redundant`, which are part of no shortest path (loops and the longer of parallel edges)."""
 
-    def __init__(self, *, graph: nx.DiGraph[Any], grid: Locations, redundant_edges: int = 0) -> None:
+    def __init__(self, *, graph: nx.DiGraph[Any], locations: Locations, redundant_edges: int = 0) -> None:
         x_km, y_km, start, end, length_km, speed_kmh = _arrays(graph)
-        cell = grid.cell_of_km(x_km, y_km)
+        cell = locations.cell_of_km(x_km, y_km)
         keep = _largest_component(cell >= 0, start, end)
         if keep.sum() < 2:
             raise InvalidValue(
@@ -156,7 +156,7 @@ class Roads:
         return tree
 
 
-def build_roads(grid: Locations, places: dict[Any, tuple[float, float]], edges: Iterable[Edge]) -> Roads:
+def build_roads(locations: Locations, places: dict[Any, tuple[float, float]], edges: Iterable[Edge]) -> Roads:
     """Build roads from positions (x_km, y_km) of nodes and edges; of parallel edges, only the shortest is used."""
     graph: nx.DiGraph[Any] = nx.DiGraph()
     for node, (x_km, y_km) in places.items():
@@ -167,7 +167,7 @@ def build_roads(grid: Locations, places: dict[Any, tuple[float, float]], edges: 
         redundant += parallel is not None
         if parallel is None or length_km < parallel["length_km"]:
             graph.add_edge(u, v, length_km=length_km, speed_kmh=speed_kmh)
-    return Roads(graph=graph, grid=grid, redundant_edges=redundant)
+    return Roads(graph=graph, locations=locations, redundant_edges=redundant)
 
 
 def _numbered(x_km: FloatArray, y_km: FloatArray, *columns: FloatArray | IntArray) -> nx.DiGraph[int]:

@@ -31,12 +31,12 @@ class RoadGraphMLParameters(RoadsParameters):
     file: FileName
     """GraphML file written by `osmnx.save_graphml`; may be gzipped."""
 
-    def build(self, grid: Locations, place: Place, rng: Generator) -> Roads:  # noqa: ARG002
+    def build(self, locations: Locations, place: Place, rng: Generator) -> Roads:  # noqa: ARG002
         """Return the roads."""
-        return read_graphml(place.locate(self.file), grid)
+        return read_graphml(place.locate(self.file), locations)
 
 
-def read_graphml(path: str | Path, grid: Locations) -> Roads:
+def read_graphml(path: str | Path, locations: Locations) -> Roads:
     """Read a street network written by `osmnx.save_graphml`, gzipped or not.
 
     The attribute `oneway` is ignored, since a two-way street has two edges. The speed of an edge is the mean of the
@@ -53,7 +53,7 @@ def read_graphml(path: str | Path, grid: Locations) -> Roads:
     for u, v, row in graph.edges(data=True):
         length_km = number_in(row, "length", f"{path}: edge {u} -> {v}", 0, 1e6) / 1000.0
         edges.append((u, v, length_km, _speed_kmh(str(row.get("maxspeed", "")))))
-    return build_roads(grid, project(grid, lat_lon), edges)
+    return build_roads(locations, project(locations, lat_lon), edges)
 
 
 def _speed_kmh(maxspeed: str) -> float:

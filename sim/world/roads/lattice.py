@@ -45,13 +45,13 @@ class LatticeParameters(RoadsParameters):
     avenue_speed_kmh: Speed = 50.0
     """Speed on avenues in km/h."""
 
-    def build(self, grid: Locations, place: Place, rng: Generator) -> Roads:  # noqa: ARG002
+    def build(self, locations: Locations, place: Place, rng: Generator) -> Roads:  # noqa: ARG002
         """Return the roads."""
-        return lattice(grid, rng=rng, **{name: value for name, value in self if name != "kind"})
+        return lattice(locations, rng=rng, **{name: value for name, value in self if name != "kind"})
 
 
 def lattice(
-    grid: Locations,
+    locations: Locations,
     *,
     spacing_km: float = 0.5,
     one_way_share: float = 0.3,
@@ -75,8 +75,8 @@ def lattice(
         raise ValueError(f"spacing_km must be in (0, inf), got {spacing_km}")
     if avenue_every < 0:
         raise ValueError(f"avenue_every must be in [0, inf), got {avenue_every}")
-    _check_size(grid, spacing_km)
-    x_km, y_km = _ticks(grid.width_km, spacing_km), _ticks(grid.height_km, spacing_km)
+    _check_size(locations, spacing_km)
+    x_km, y_km = _ticks(locations.width_km, spacing_km), _ticks(locations.height_km, spacing_km)
     number = np.arange(len(x_km) * len(y_km)).reshape(len(y_km), len(x_km))
     blocks: list[tuple[int, int, int, float]] = []
     for lines in (number.tolist(), number.T.tolist()):
@@ -91,16 +91,16 @@ def lattice(
         u, v, direction, kmh = blocks[i]
         edges += [(u, v, spacing_km, kmh)] * (direction >= 0) + [(v, u, spacing_km, kmh)] * (direction <= 0)
     places = zip(np.tile(x_km, len(y_km)).tolist(), np.repeat(y_km, len(x_km)).tolist(), strict=True)
-    return build_roads(grid, dict(enumerate(places)), edges)
+    return build_roads(locations, dict(enumerate(places)), edges)
 
 
-def _check_size(grid: Locations, spacing_km: float) -> None:
+def _check_size(locations: Locations, spacing_km: float) -> None:
     """Reject a lattice of a single crossing and one that would exceed the memory."""
-    crossings = _lines(grid.width_km, spacing_km) * _lines(grid.height_km, spacing_km)
+    crossings = _lines(locations.width_km, spacing_km) * _lines(locations.height_km, spacing_km)
     if not 2 <= crossings <= MOST_CROSSINGS:
         raise InvalidValue(
-            f"spacing_km must give 2 to {MOST_CROSSINGS:,} crossings on a grid of {grid.width_km:g} x "
-            f"{grid.height_km:g} km, got {spacing_km:g}, which gives {crossings:,}",
+            f"spacing_km must give 2 to {MOST_CROSSINGS:,} crossings on a grid of {locations.width_km:g} x "
+            f"{locations.height_km:g} km, got {spacing_km:g}, which gives {crossings:,}",
             code="lattice-size",
         )
 

@@ -69,7 +69,7 @@ def test_numbers_are_those_of_pandas(tmp_path: Path, name: str, order: str) -> N
         frame = frame.sort_values("time_s", kind="stable")
     if order == "descending":
         frame = frame.sort_values(["user", "time_s"], ascending=[True, False])
-    content = survey(saved(tmp_path, frame, name), grid=GRID)
+    content = survey(saved(tmp_path, frame, name), locations=GRID)
     gaps = frame.sort_values("time_s", kind="stable").groupby("user")["time_s"].diff().dropna()
     assert (content.rows, content.users, content.invalid) == (2000, 5, 0)
     assert content.span_s == (frame["time_s"].min(), frame["time_s"].max())
@@ -174,7 +174,7 @@ def test_outer_rows_and_columns_without_data_are_reported(tmp_path: Path) -> Non
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"user": "a", "time": range(3000)})
     frame["lat"], frame["lon"] = rng.uniform(39.99, 40.03, 3000), rng.uniform(116.19, 116.21, 3000)
-    text = texts(survey(saved(tmp_path, frame), grid=wide), wide)
+    text = texts(survey(saved(tmp_path, frame), locations=wide), wide)
     assert "the 2 northernmost rows of the grid's 8 are almost empty, with 0 of 3,000 rows" in text
     assert "column" not in text
     assert "southernmost" not in text
@@ -205,7 +205,7 @@ def test_missing_files_and_folders_are_rejected(tmp_path: Path) -> None:
 
 def test_a_file_without_valid_rows_has_an_empty_survey(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("user,time,lat,lon\n,1,2,3\n")
-    content = survey(tmp_path / "t.csv", grid=GRID)
+    content = survey(tmp_path / "t.csv", locations=GRID)
     values: dict[str, Any] = {"rows": 0, "invalid": 1, "users": 0, "span_s": None, "extent": None, "suggestion": None}
     assert {name: getattr(content, name) for name in values} == values
     assert "1 of 1 rows" in texts(content, GRID)
@@ -217,7 +217,7 @@ def test_known_problems_of_real_data_are_found(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.undo()
     paper = Grid.san_francisco()
     brightkite, gowalla, cabs = (
-        survey(DATA / name, grid=paper)
+        survey(DATA / name, locations=paper)
         for name in ("brightkite_sf_ccs17.csv.gz", "gowalla_sf_ccs17.csv.gz", "cabs_sf_points.csv.gz")
     )
     text = texts(brightkite, paper)

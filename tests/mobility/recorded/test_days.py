@@ -77,7 +77,7 @@ def test_good_days_of_the_recorded_cabs(real_data: Path, zone: str, offset_s: in
 @pytest.mark.data
 def test_slots_of_recorded_days_agree_with_a_periodic_demand(real_data: Path) -> None:
     file = real_data / "cabs_sf_points.csv.gz"
-    replay = made(Replay, grid=Grid.san_francisco(), file=file, utc_offset_h=PACIFIC_DAYLIGHT_H)
+    replay = made(Replay, locations=Grid.san_francisco(), file=file, utc_offset_h=PACIFIC_DAYLIGHT_H)
     rng = np.random.default_rng(0)
     for cab in replay.users(2):
         visits = list(replay.visits(cab, rng))

@@ -41,13 +41,13 @@ def text(folder: Path, content: str) -> Path:
 
 
 def read(path: Path) -> dict[str, list[tuple[int, int]]]:
-    replay = made(Replay, grid=GRID, file=path)
+    replay = made(Replay, locations=GRID, file=path)
     return {user: [(visit.time_s, visit.cell) for visit in replay.visits(user, RNG)] for user in replay.users()}
 
 
 def rejected(path: Path) -> str:
     with raises_code(InvalidValue, "invalid-row") as error:
-        made(Replay, grid=GRID, file=path)
+        made(Replay, locations=GRID, file=path)
     return str(error.value).removeprefix(f"{path}: ")
 
 
@@ -262,5 +262,5 @@ def test_columns_without_rows_are_accepted() -> None:
 def test_a_field_beyond_the_size_limit_is_rejected(tmp_path: Path) -> None:
     long = "x" * (csv.field_size_limit() + 1)
     with raises_code(InvalidValue, "unreadable-file") as error:
-        made(Replay, grid=GRID, file=text(tmp_path, f"user,time_s,cell\na,0,1\na,1,2,3,{long}\n"))
+        made(Replay, locations=GRID, file=text(tmp_path, f"user,time_s,cell\na,0,1\na,1,2,3,{long}\n"))
     assert str(error.value).startswith(f"{tmp_path / 't.csv'}: ")

@@ -44,28 +44,28 @@ def test_user_sets_of_the_paper(name: str, able: int, rich: int) -> None:
     file = DATA / f"{name}_sf_ccs17.csv.gz"
     counts = counted(name)
     twenty = sorted((user for user in counts if counts[user] >= 300), key=int)[:20]
-    test = made(Replay, grid=GRID, file=file, select=Selection(min_visits=300, first=20, last=5), visits=300)
+    test = made(Replay, locations=GRID, file=file, select=Selection(min_visits=300, first=20, last=5), visits=300)
     assert list(test.users(None)) == twenty[-5:]
     assert test.report()["visits"] == 1500
     trace = live(test, EveryVisit(), twenty[-1], moves=RNG, moments=RNG).test
     assert trace.times_s.tolist() == list(range(300))
-    scarce = made(Replay, grid=GRID, file=file, select=Selection(min_visits=300, first=15), visits=300)
+    scarce = made(Replay, locations=GRID, file=file, select=Selection(min_visits=300, first=15), visits=300)
     assert list(scarce.users(None)) == twenty[:15]
-    everybody_else = made(Replay, grid=GRID, file=file, select=Selection(exclude=TWENTY))
+    everybody_else = made(Replay, locations=GRID, file=file, select=Selection(exclude=TWENTY))
     assert everybody_else.report()["visits"] == rich == sum(counts.values()) - sum(counts[u] for u in twenty)
-    assert made(Replay, grid=GRID, file=file, select=Selection(min_visits=300)).report()["users"] == able
+    assert made(Replay, locations=GRID, file=file, select=Selection(min_visits=300)).report()["users"] == able
 
 
 @pytest.mark.parametrize(("name", "left"), [("gowalla", 114_070), ("brightkite", 55_549)])
 def test_known_numbers_without_the_twenty_most_active(name: str, left: int) -> None:
     most_active = [user for user, _ in counted(name).most_common(20)]
     select = Selection(exclude=Selection(users=most_active))
-    replay = made(Replay, grid=GRID, file=DATA / f"{name}_sf_ccs17.csv.gz", select=select)
+    replay = made(Replay, locations=GRID, file=DATA / f"{name}_sf_ccs17.csv.gz", select=select)
     assert replay.report()["visits"] == left
 
 
 def test_training_statistics_of_gowalla() -> None:
-    replay = made(Replay, grid=GRID, file=DATA / "gowalla_sf_ccs17.csv.gz", select=Selection(exclude=TWENTY))
+    replay = made(Replay, locations=GRID, file=DATA / "gowalla_sf_ccs17.csv.gz", select=Selection(exclude=TWENTY))
     traces = [live(replay, EveryVisit(), user, moves=RNG, moments=RNG).test for user in replay.users(None)]
     result = statistics(traces, n_cells=GRID.n_cells, restart_s=86_400)
     assert result.n_visits == 120_680
@@ -74,7 +74,7 @@ def test_training_statistics_of_gowalla() -> None:
 
 
 def test_visits_and_queries_of_the_cabs() -> None:
-    replay = made(Replay, grid=GRID, file=DATA / "cabs_sf_points.csv.gz", utc_offset_h=-7)
+    replay = made(Replay, locations=GRID, file=DATA / "cabs_sf_points.csv.gz", utc_offset_h=-7)
     assert replay.report() == {
         "rows": 915_219,
         "rows_outside": 0,
@@ -113,7 +113,7 @@ def test_ten_cabs_with_ten_good_days() -> None:
     """Compare the paper's set of cabs with the days listed in data/cabs_good_days.csv."""
     replay = made(
         Replay,
-        grid=GRID,
+        locations=GRID,
         file=DATA / "cabs_sf_points.csv.gz",
         utc_offset_h=-7,
         days=RecordedDays(first=10),

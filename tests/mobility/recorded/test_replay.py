@@ -37,7 +37,7 @@ def replayed(replay: Replay) -> dict[str, list[tuple[int, int]]]:
 
 
 def read(path: Path, grid: Grid = RECTANGLE, **options: Any) -> dict[str, list[tuple[int, int]]]:
-    return replayed(made(Replay, grid=grid, file=path, **options))
+    return replayed(made(Replay, locations=grid, file=path, **options))
 
 
 def test_rows_are_sorted_stably_for_each_user(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_degrees_and_rows_outside_the_region(tmp_path: Path) -> None:
     path = saved(
         tmp_path, "User,Time,Latitude,LNG\na,0,10.5,20.5\na,1,11.5,20.5\na,2,12.5,20.5\na,3,10.5,21.5\nb,0,0,0\n"
     )
-    replay = made(Replay, grid=REGION, file=path)
+    replay = made(Replay, locations=REGION, file=path)
     assert replayed(replay) == {"a": [(0, 0), (1, 2), (3, 1)]}
     regular = {f"{what}_{kind}": 0 for kind in ("backward", "same_time", "repeated") for what in ("rows", "users")}
     expected = {"rows": 5, "rows_outside": 2, "users_in_region": 1, "users": 1, "visits": 3} | regular
@@ -160,7 +160,7 @@ def people(folder: Path) -> Path:
     ],
 )
 def test_selection(tmp_path: Path, select: Selection | None, users: str) -> None:
-    replay = made(Replay, grid=RECTANGLE, file=people(tmp_path), select=select)
+    replay = made(Replay, locations=RECTANGLE, file=people(tmp_path), select=select)
     assert list(replay.users(None)) == users.split()
     assert replay.users(1) == tuple(users.split()[:1])
 
@@ -179,7 +179,7 @@ def test_shuffling_permutes_the_cells_over_the_times(tmp_path: Path) -> None:
     rows = "".join(f"a,{10 * at},{at % 6}\n" for at in range(60))
     path = saved(tmp_path, "user,time_s,cell\n" + rows)
     plain = read(path)["a"]
-    replay = made(Replay, grid=RECTANGLE, file=path, shuffle=True)
+    replay = made(Replay, locations=RECTANGLE, file=path, shuffle=True)
     one, same, other = (
         [(v.time_s, v.cell) for v in replay.visits("a", np.random.default_rng(seed))] for seed in (1, 1, 2)
     )
@@ -209,7 +209,7 @@ def test_shuffling_permutes_the_cells_over_the_times(tmp_path: Path) -> None:
 def test_bad_files_are_rejected(tmp_path: Path, text: str, code: str, values: list[str]) -> None:
     path = saved(tmp_path, text)
     with raises_code(InvalidValue, code) as error:
-        made(Replay, grid=REGION, file=path)
+        made(Replay, locations=REGION, file=path)
     assert str(error.value).startswith(f"{path}: ")
     assert [value for value in values if value not in str(error.value)] == []
 
@@ -217,11 +217,11 @@ def test_bad_files_are_rejected(tmp_path: Path, text: str, code: str, values: li
 def test_one_remedy_names_all_missing_columns(tmp_path: Path) -> None:
     path = saved(tmp_path, "id,when,foo,zone\na,1,2,3\n")
     with raises_code(InvalidValue, "no-such-column") as error:
-        made(Replay, grid=RECTANGLE, file=path)
+        made(Replay, locations=RECTANGLE, file=path)
     assert "lat and lon need a grid" in str(error.value)
     assert "{time: when, cell: zone}" in str(error.value)
     with raises_code(InvalidValue, "no-such-column") as error:
-        made(Replay, grid=RECTANGLE, file=path, columns={"time": "when"})
+        made(Replay, locations=RECTANGLE, file=path, columns={"time": "when"})
     assert "lat and lon need a grid" in str(error.value)
     assert "{cell: zone}" in str(error.value)
     assert read(path, columns={"time": "when", "cell": "zone"}) == {"a": [(1, 3)]}
@@ -231,7 +231,7 @@ def test_one_remedy_names_all_missing_columns(tmp_path: Path) -> None:
 def test_files_of_another_format_are_rejected(tmp_path: Path, name: str) -> None:
     path = saved(tmp_path, "user,time,cell\na,0,1\n", name)
     with raises_code(InvalidValue, "unreadable-file") as error:
-        made(Replay, grid=RECTANGLE, file=path)
+        made(Replay, locations=RECTANGLE, file=path)
     assert str(error.value).startswith(f"{path}: ")
 
 
@@ -239,7 +239,7 @@ def test_parquet_with_missing_values_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "holes.parquet"
     pd.DataFrame({"user": [1, None, 3], "time": [0, 1, 2], "cell": [0, 1, None]}).to_parquet(path)
     with raises_code(InvalidValue, "invalid-row") as error:
-        made(Replay, grid=RECTANGLE, file=path)
+        made(Replay, locations=RECTANGLE, file=path)
     assert re.fullmatch(
         re.escape(f"{path}: ") + r"2 bad rows: row 2: user .*; row 3: cell .* \[0, 5\], found nothing", str(error.value)
     )
@@ -248,7 +248,7 @@ def test_parquet_with_missing_values_is_rejected(tmp_path: Path) -> None:
 def test_degrees_require_a_georeferenced_grid(tmp_path: Path) -> None:
     path = saved(tmp_path, "user,time,lat,lon\na,0,10.5,20.5\n")
     with raises_code(InvalidValue, "no-such-column") as error:
-        made(Replay, grid=RECTANGLE, file=path)
+        made(Replay, locations=RECTANGLE, file=path)
     assert "lat and lon need a grid" in str(error.value)
     assert "columns:" not in str(error.value)
 
@@ -263,7 +263,7 @@ def test_degrees_require_a_georeferenced_grid(tmp_path: Path) -> None:
 )
 def test_invalid_parameters_are_rejected(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        made(Replay, grid=RECTANGLE, file=people(tmp_path), **options)
+        made(Replay, locations=RECTANGLE, file=people(tmp_path), **options)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_options_that_do_not_match_the_file_are_rejected(
     tmp_path: Path, options: dict[str, Any], code: str, values: list[str]
 ) -> None:
     with raises_code(InvalidValue, code) as error:
-        made(Replay, grid=RECTANGLE, file=people(tmp_path), **options)
+        made(Replay, locations=RECTANGLE, file=people(tmp_path), **options)
     assert [value for value in values if value not in str(error.value)] == []
 
 
@@ -292,14 +292,14 @@ def test_invalid_selections_and_unknown_users_are_rejected(tmp_path: Path) -> No
         Selection(first=0)
     with pytest.raises(ValueError, match=r"(?s)users.*input_value='12'"):
         Selection(users="12")  # type: ignore[arg-type]
-    replay = made(Replay, grid=RECTANGLE, file=people(tmp_path))
+    replay = made(Replay, locations=RECTANGLE, file=people(tmp_path))
     with raises_code(InvalidValue, "unknown-user") as error:
         replay.visits("4", RNG)
     assert "user 4," in str(error.value)
     with pytest.raises(ValueError, match=r"^count\b.* \[1, 5\], got 6"):
         replay.users(6)
     with pytest.raises(FileNotFoundError):
-        made(Replay, grid=RECTANGLE, file=tmp_path / "nothing.csv")
+        made(Replay, locations=RECTANGLE, file=tmp_path / "nothing.csv")
 
 
 @pytest.mark.parametrize("grid", [RECTANGLE, REGION, Grid.san_francisco()])
@@ -309,7 +309,7 @@ def test_written_traces_are_read_unchanged(tmp_path: Path, grid: Grid, name: str
     traces = [Trace("b", every * 60, every), Trace("a", np.array([7, 7]), np.array([1, 0]))]
     path = tmp_path / name
     write_csv(path, traces, grid)
-    replay = made(Replay, grid=grid, file=path)
+    replay = made(Replay, locations=grid, file=path)
     assert replay.users(None) == ("b", "a")
     for trace in traces:
         restored = live(replay, EveryVisit(), trace.user, moves=RNG, moments=RNG).test
@@ -393,7 +393,7 @@ def test_missing_whole_days_are_rejected_with_remedies(tmp_path: Path) -> None:
 
 
 def irregular(path: Path, **options: Any) -> dict[str, int]:
-    report = made(Replay, grid=RECTANGLE, file=path, **options).report()
+    report = made(Replay, locations=RECTANGLE, file=path, **options).report()
     return {name: report[name] for name in report if name in odd()}
 
 
@@ -434,7 +434,7 @@ def test_users_in_different_cells_at_the_same_time_are_counted(tmp_path: Path) -
 
 def test_repeated_rows_are_counted_and_users_with_most_of_them_are_named(tmp_path: Path) -> None:
     rows = "a,1,0\na,1,0\na,1,0\na,2,0\nb,1,5\nb,1,5\nb,1.5,5\nc,3,1\nc,4,1\nc,2,1\n"
-    report = made(Replay, grid=RECTANGLE, file=saved(tmp_path, "user,time,cell\n" + rows)).report()
+    report = made(Replay, locations=RECTANGLE, file=saved(tmp_path, "user,time,cell\n" + rows)).report()
     assert (report["rows_repeated"], report["users_repeated"]) == (3, 2)
     assert report["most_repeated"] == {"a": 2, "b": 1}
     assert report["most_backward"] == {"c": 1}
@@ -448,16 +448,21 @@ def test_an_order_has_no_irregular_times(tmp_path: Path) -> None:
 
 def test_rows_outside_the_region_are_not_counted_as_irregular(tmp_path: Path) -> None:
     text = "user,time,lat,lon\na,5,10.5,20.5\na,1,50,20.5\na,6,10.5,20.5\na,6,50,20.5\n"
-    report = made(Replay, grid=REGION, file=saved(tmp_path, text)).report()
+    report = made(Replay, locations=REGION, file=saved(tmp_path, text)).report()
     assert (report["rows_backward"], report["rows_same_time"]) == (0, 0)
 
 
 def test_slots_of_whole_days_without_a_row_are_counted(tmp_path: Path) -> None:
     path = hourly(tmp_path, {"a": [1, 2], "b": [1]})
-    assert made(Replay, grid=RECTANGLE, file=path, days=RecordedDays(slot_s=3600)).report()["visits_carried"] == 0
-    assert made(Replay, grid=RECTANGLE, file=path, days=RecordedDays(slot_s=1800)).report()["visits_carried"] == 3 * 24
+    assert made(Replay, locations=RECTANGLE, file=path, days=RecordedDays(slot_s=3600)).report()["visits_carried"] == 0
     assert (
-        made(Replay, grid=RECTANGLE, file=path, days=RecordedDays(slot_s=1800), visits=6).report()["visits_carried"]
+        made(Replay, locations=RECTANGLE, file=path, days=RecordedDays(slot_s=1800)).report()["visits_carried"]
+        == 3 * 24
+    )
+    assert (
+        made(Replay, locations=RECTANGLE, file=path, days=RecordedDays(slot_s=1800), visits=6).report()[
+            "visits_carried"
+        ]
         == 6
     )
 
@@ -484,7 +489,7 @@ def test_a_damaged_file_is_read_or_rejected_with_its_name(tmp_path: Path, name: 
         damaged[rng.integers(len(content))] ^= 1 << rng.integers(8)
         path.write_bytes(damaged[: rng.integers(1, len(content) + 1)] if rng.random() < 0.1 else damaged)
         try:
-            made(Replay, grid=RECTANGLE, file=path)
+            made(Replay, locations=RECTANGLE, file=path)
         except ValueError as error:
             messages.append(str(error))
     assert len(messages) > 40
@@ -496,7 +501,7 @@ def test_invalid_parquet_files_are_rejected(tmp_path: Path, content: bytes) -> N
     path = tmp_path / "t.parquet"
     path.write_bytes(content)
     with raises_code(InvalidValue, "unreadable-file") as error:
-        made(Replay, grid=RECTANGLE, file=path)
+        made(Replay, locations=RECTANGLE, file=path)
     assert re.match(re.escape(f"{path}: ") + ".", str(error.value))
 
 
@@ -515,7 +520,7 @@ def test_integers_of_unsupported_width_are_rejected(tmp_path: Path) -> None:
             impossible += 1
             path.write_bytes(damaged)
             with raises_code(InvalidValue, "unreadable-file") as error:
-                made(Replay, grid=RECTANGLE, file=path)
+                made(Replay, locations=RECTANGLE, file=path)
             assert str(error.value).startswith(f"{path}: ")
         except (pa.ArrowException, OSError, ValueError):
             pass

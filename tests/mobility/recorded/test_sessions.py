@@ -108,9 +108,12 @@ def test_a_slot_in_which_sessions_meet_belongs_to_the_later_one() -> None:
 def test_no_position_of_geolife_is_invented(tmp_path: Path) -> None:
     """Without sessions, more than 90 % of the queries every 5 minutes would be carried over gaps, as was measured."""
     path = geolife(tmp_path)
-    uncut = queried(made(Replay, grid=GRID, file=path, max_gap_s=10**9), "a", every(300))
-    resampled = made(Replay, grid=GRID, file=path, resample_s=300)
-    trace, cut = queried(resampled, "a", EveryVisit()), queried(made(Replay, grid=GRID, file=path), "a", every(300))
+    uncut = queried(made(Replay, locations=GRID, file=path, max_gap_s=10**9), "a", every(300))
+    resampled = made(Replay, locations=GRID, file=path, resample_s=300)
+    trace, cut = (
+        queried(resampled, "a", EveryVisit()),
+        queried(made(Replay, locations=GRID, file=path), "a", every(300)),
+    )
     assert trace.times_s.tolist() == cut.times_s.tolist()
     assert trace.cells.tolist() == cut.cells.tolist()
     assert len(trace) < 0.1 * len(uncut)
@@ -124,7 +127,7 @@ def test_periodic_queries_of_resampled_positions_never_enter_gaps(tmp_path: Path
     """Sessions that are one second more than the limit apart stay apart on the slots."""
     path = tmp_path / "t.csv"
     path.write_text("user,time_s,cell\n" + "".join(f"a,{t},{n}\n" for n, t in enumerate((0, 650, 7851, 7900))))
-    trace = queried(made(Replay, grid=GRID, file=path, resample_s=300), "a", every(period_s))
+    trace = queried(made(Replay, locations=GRID, file=path, resample_s=300), "a", every(period_s))
     assert set(trace.times_s.tolist()) & set(range(901, 7200)) == set()
 
 
@@ -133,13 +136,13 @@ def test_short_sessions_are_omitted_and_counted(tmp_path: Path) -> None:
     stamps = {"a": [0, 10, 20, DAY, 2 * DAY, 2 * DAY + 5], "b": [0], "c": [7, 8, 9]}
     rows = "".join(f"{user},{time_s},0\n" for user, own in stamps.items() for time_s in own)
     path.write_text("user,time_s,cell\n" + rows)
-    replay = made(Replay, grid=GRID, file=path, min_session=3)
+    replay = made(Replay, locations=GRID, file=path, min_session=3)
     assert list(replay.users()) == ["a", "c"]
     assert replay.times_s("a").tolist() == [0, 10, 20]
     report = replay.report()
     assert [report[name] for name in ("sessions", "sessions_dropped", "rows_dropped", "visits")] == [2, 2, 3, 6]
     with raises_code(InvalidValue, "no-sessions") as error:
-        made(Replay, grid=GRID, file=path, min_session=4)
+        made(Replay, locations=GRID, file=path, min_session=4)
     assert "none of its 5 sessions" in str(error.value)
 
 
@@ -177,13 +180,13 @@ def test_invalid_combinations_are_rejected(tmp_path: Path) -> None:
     path = geolife(tmp_path, trips=1)
     for options in ({"resample_s": 300}, {"stay_points": StayPoints()}):
         with raises_code(Exception, "exclusive-keys"):
-            made(Replay, grid=GRID, file=path, days=RecordedDays(), **options)
+            made(Replay, locations=GRID, file=path, days=RecordedDays(), **options)
     with raises_code(Exception, "out-of-range"):
-        made(Replay, grid=GRID, file=path, resample_s=300, max_gap_s=299)
+        made(Replay, locations=GRID, file=path, resample_s=300, max_gap_s=299)
     path.write_text("user,order,cell\na,1,0\n")
     for name, value in {"resample_s": 300, "min_session": 2, "stay_points": StayPoints()}.items():
         with raises_code(InvalidValue, "times-missing") as error:
-            made(Replay, grid=GRID, file=path, **{name: value})
+            made(Replay, locations=GRID, file=path, **{name: value})
         assert f"`{name}`" in str(error.value)
 
 

@@ -135,7 +135,7 @@ def saved(folder: Path, seed: int = 0) -> Path:
 
 
 def test_a_replay_visits_stay_points_at_their_arrival(tmp_path: Path) -> None:
-    replay = made(Replay, grid=REGION, file=saved(tmp_path), stay_points=StayPoints())
+    replay = made(Replay, locations=REGION, file=saved(tmp_path), stay_points=StayPoints())
     visits = list(replay.visits("a", np.random.default_rng(0)))
     *_, arrivals = day(0)
     assert [visit.time_s for visit in visits] == arrivals
@@ -147,7 +147,7 @@ def test_a_replay_visits_stay_points_at_their_arrival(tmp_path: Path) -> None:
 
 
 def test_resampled_stays_have_positions_until_the_departure(tmp_path: Path) -> None:
-    replay = made(Replay, grid=REGION, file=saved(tmp_path), stay_points=StayPoints(), resample_s=60)
+    replay = made(Replay, locations=REGION, file=saved(tmp_path), stay_points=StayPoints(), resample_s=60)
     times_s, lat, lon, _ = day(0)
     number = detected(times_s, lat, lon)
     expected: dict[int, int] = {}
@@ -165,7 +165,7 @@ def test_rows_outside_the_region_end_stays_and_stays_outside_are_counted(tmp_pat
     home, away = (10.01, 20.01), (11.0, 20.01)
     places = [home] * 60 + [away] * 60 + [home] * 60
     path.write_text("user,time_s,lat,lon\n" + "".join(f"a,{60 * n},{y},{x}\n" for n, (y, x) in enumerate(places)))
-    replay = made(Replay, grid=REGION, file=path, stay_points=StayPoints())
+    replay = made(Replay, locations=REGION, file=path, stay_points=StayPoints())
     assert replay.times_s("a").tolist() == [0, 7200]
     assert (replay.report()["stays"], replay.report()["stays_outside"]) == (2, 1)
 
@@ -174,20 +174,20 @@ def test_gaps_end_stays(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     stamps = [*range(0, 1500, 60), *range(90_000, 91_500, 60)]
     path.write_text("user,time_s,lat,lon\n" + "".join(f"a,{t},10.01,20.01\n" for t in stamps))
-    assert made(Replay, grid=REGION, file=path, stay_points=StayPoints()).times_s("a").tolist() == [0, 90_000]
-    uncut = made(Replay, grid=REGION, file=path, stay_points=StayPoints(), max_gap_s=10**6)
+    assert made(Replay, locations=REGION, file=path, stay_points=StayPoints()).times_s("a").tolist() == [0, 90_000]
+    uncut = made(Replay, locations=REGION, file=path, stay_points=StayPoints(), max_gap_s=10**6)
     assert uncut.times_s("a").tolist() == [0]
 
 
 def test_files_without_stay_points_or_degrees_are_rejected(tmp_path: Path) -> None:
     path = saved(tmp_path)
     with raises_code(InvalidValue, "no-stay-points"):
-        made(Replay, grid=REGION, file=path, stay_points=StayPoints(duration_s=86_400))
+        made(Replay, locations=REGION, file=path, stay_points=StayPoints(duration_s=86_400))
     path.write_text("user,time_s,cell\na,0,1\n")
     with raises_code(InvalidValue, "no-coordinates"):
         made(
             Replay,
-            grid=Grid.rectangle(rows=2, cols=2, width_km=1, height_km=1),
+            locations=Grid.rectangle(rows=2, cols=2, width_km=1, height_km=1),
             file=path,
             stay_points=StayPoints(),
         )

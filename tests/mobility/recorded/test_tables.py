@@ -20,7 +20,7 @@ def rejected(tmp_path: Path, text: str, name: str = "data.csv", *, code: str = "
     path = tmp_path / name
     path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
     with raises_code(InvalidValue, code) as error:
-        made(Replay, grid=REGION, file=path)
+        made(Replay, locations=REGION, file=path)
     assert str(error.value).startswith(f"{path}: ")
     return str(error.value).removeprefix(f"{path}: ")
 
@@ -136,7 +136,7 @@ def test_invalid_coordinates_are_bad_rows(tmp_path: Path, places: str, message: 
 def test_the_poles_and_the_180th_meridian_are_valid(tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_text("user,time,lat,lon\na,0,10.5,20.5\na,1,90,180\na,2,-90,-180\n")
-    assert made(Replay, grid=REGION, file=path).report()["rows_outside"] == 2
+    assert made(Replay, locations=REGION, file=path).report()["rows_outside"] == 2
 
 
 @pytest.mark.parametrize(

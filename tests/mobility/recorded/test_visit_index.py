@@ -108,7 +108,7 @@ def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def replayed(file: Path, **keys: object) -> list[object]:
-    replay = Replay(ReplayParameters(file=str(file), **keys), grid=GRID, file=file)  # type: ignore[arg-type]
+    replay = Replay(ReplayParameters(file=str(file), **keys), locations=GRID, file=file)  # type: ignore[arg-type]
     rng = np.random.default_rng(1)
     return [replay.report(), replay.timed, *((user, list(replay.visits(user, rng))) for user in replay.users())]
 

@@ -25,7 +25,7 @@ def streets() -> Roads:
             if other < GRID.n_cells and (other != cell + 1 or other % 4):
                 graph.add_edge(cell, other, length_km=1.0, speed_kmh=30.0)
                 graph.add_edge(other, cell, length_km=1.0, speed_kmh=30.0)
-    return Roads(graph=graph, grid=GRID)
+    return Roads(graph=graph, locations=GRID)
 
 
 ROADS = streets()

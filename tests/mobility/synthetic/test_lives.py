@@ -99,7 +99,7 @@ class Line(Roads):
         for node in range(4):
             for ends in ((node, node + 1), (node + 1, node)):
                 graph.add_edge(*ends, length_km=0.1, speed_kmh=36.0)
-        super().__init__(graph=graph, grid=GRID)
+        super().__init__(graph=graph, locations=GRID)
 
 
 @each_model

@@ -35,7 +35,7 @@ def test_only_roads_needed_for_connectivity_stay_open() -> None:
     places = {0: (0.5, 0.5), 1: (1.5, 0.5), 2: (1.5, 1.5), 3: (0.5, 1.5), 4: (2.5, 0.5)}
     edges = [(0, 1), (1, 2), (2, 3), (3, 0), (1, 4), (4, 1)]
     edges += [(v, u) for u, v in edges[:4]]
-    roads = Roads(graph=graph_of(places, edges), grid=square())
+    roads = Roads(graph=graph_of(places, edges), locations=square())
     for seed in range(10):
         closed = close(roads, square(), share=1.0, rng=np.random.default_rng(seed))
         assert {(1, 4), (4, 1)} < set(closed.graph.edges)
@@ -73,7 +73,9 @@ def test_impossible_changes_are_rejected() -> None:
     with raises_code(InvalidValue, "no-road-to-change") as error:
         reverse(two_way, square(), share=0.5, rng=np.random.default_rng(0))
     assert "reverse any of the 0 one-way roads" in str(error.value)
-    ring = Roads(graph=graph_of({0: (0.5, 0.5), 1: (1.5, 0.5), 2: (1.5, 1.5)}, [(0, 1), (1, 2), (2, 0)]), grid=square())
+    ring = Roads(
+        graph=graph_of({0: (0.5, 0.5), 1: (1.5, 0.5), 2: (1.5, 1.5)}, [(0, 1), (1, 2), (2, 0)]), locations=square()
+    )
     with raises_code(InvalidValue, "no-road-to-change") as error:
         close(ring, square(), share=1.0, rng=np.random.default_rng(0))
     assert "close any of the 3 roads" in str(error.value)

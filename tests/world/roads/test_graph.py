@@ -23,7 +23,7 @@ def test_only_the_largest_connected_component_inside_the_grid_is_used() -> None:
     places = {"out": (9.0, 0.5), "a": (0.5, 0.5), "b": (1.5, 0.5), "c": (1.5, 2.5), "dead end": (0.5, 3.5)}
     ring = [("a", "b"), ("b", "c"), ("c", "a")]
     edges = [*ring, ("c", "dead end"), ("a", "out"), ("out", "b"), ("b", "b")]
-    roads = Roads(graph=graph_of(places, edges), grid=square())
+    roads = Roads(graph=graph_of(places, edges), locations=square())
     assert list(roads.graph.nodes) == [0, 1, 2]
     assert list(roads.graph.edges) == [(0, 1), (1, 2), (2, 0)]
     assert roads.dropped == {"nodes_outside": 1, "nodes_unconnected": 1, "edges": 3, "edges_redundant": 1}
@@ -36,7 +36,7 @@ def test_only_the_largest_connected_component_inside_the_grid_is_used() -> None:
 def test_a_path_through_the_outside_of_the_grid_does_not_connect() -> None:
     places = {"a": (0.5, 0.5), "b": (1.5, 0.5), "out": (0.5, -3.0), "c": (2.5, 0.5), "d": (2.5, 1.5)}
     edges = [("a", "b"), ("b", "out"), ("out", "a"), ("c", "d"), ("d", "c")]
-    roads = Roads(graph=graph_of(places, edges), grid=square())
+    roads = Roads(graph=graph_of(places, edges), locations=square())
     assert roads.x_km.tolist() == [2.5, 2.5]
 
 
@@ -52,13 +52,13 @@ def test_graphs_without_connected_nodes_are_rejected(
     places: dict[Any, tuple[float, float]], edges: list[tuple[Any, Any]], counts: str
 ) -> None:
     with raises_code(InvalidValue, "roads-not-connected") as error:
-        Roads(graph=graph_of(places, edges), grid=square())
+        Roads(graph=graph_of(places, edges), locations=square())
     assert counts in str(error.value)
 
 
 def test_nodes_without_a_position_are_rejected() -> None:
     with pytest.raises(ValueError, match=r"^x_km\b.* nan at 'a'"):
-        Roads(graph=graph_of({"a": (math.nan, 0.5)}, []), grid=square())
+        Roads(graph=graph_of({"a": (math.nan, 0.5)}, []), locations=square())
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_invalid_edges_are_rejected(name: str, value: float) -> None:
     graph = graph_of({"a": (0.5, 0.5), "b": (1.5, 0.5)}, [("a", "b"), ("b", "a")])
     graph.edges["b", "a"][name] = value
     with pytest.raises(ValueError, match=rf"^{name}\b.*, got {value} at \('b', 'a'\)"):
-        Roads(graph=graph, grid=square())
+        Roads(graph=graph, locations=square())
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -103,7 +103,7 @@ def test_edges_of_zero_length_are_allowed() -> None:
     places = {"a": (0.5, 0.5), "b": (1.5, 0.5), "c": (2.5, 0.5)}
     graph = graph_of(places, [("a", "b"), ("b", "c"), ("c", "a")])
     graph.edges["a", "b"]["length_km"] = 0.0
-    roads = Roads(graph=graph, grid=square())
+    roads = Roads(graph=graph, locations=square())
     assert roads.route(0, 1).arrival_s.tolist() == [0.0, 0.0]
     assert roads.distances_km([0]).tolist() == [[0.0, 0.0, 1.0]]
 
