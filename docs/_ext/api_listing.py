@@ -15,7 +15,7 @@ GROUPS = {
     "results": ("sim.api.run", "sim.api.choose", "sim.api.result", "sim.execution", "sim.analysis", "sim.simulation"),
     "components": ("sim.api.lppm", "sim.api.attack", "sim.api.checking", "sim.lppm"),
     "protection": ("sim.api.protect", "sim.api.export_mechanism", "sim.protection"),
-    "world": ("sim.world", "sim.mobility", "sim.api.world", "sim.api.statistics", "sim.rng"),
+    "world": ("sim.world", "sim.mobility", "sim.api.world", "sim.api.frames", "sim.api.statistics", "sim.rng"),
     "events": ("sim.events",),
     "protocols": ("sim.interfaces",),
     "errors": ("sim.errors",),
@@ -29,7 +29,7 @@ FURTHER = {
         for name in ("Mobility", "Demand", "Belief", "Design", "Channel", "OwnOutputs", "OutputSpace", "LPPM", "Attack")
     ],
     "world": [
-        *(("sim.world", name) for name in ("World", "Grid", "Distance")),
+        *(("sim.world", name) for name in ("World", "Locations", "Grid", "LocationSet", "Distance")),
         ("sim.mobility.statistics", "Statistics"),
     ],
     "errors": [("sim.errors", name) for name in ("UserError", "InputError", "InvalidValue")],
