@@ -63,6 +63,8 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(DataFrame|Figure|Axes|Table|BaseModel|ConfigDict|Graph|DiGraph|NamedTuple|Self|TypeGuard)"),
     # Array types: aliases of numpy types, explained on the page of the Python API.
     (r"py:.*", r"(sim\.interfaces\.)?(FloatArray|IntArray|BoolArray|ArrayLike)"),
+    # Fields of dataclasses whose names begin with an underscore.
+    (r"py:.*", r"choosing\.Choice"),
     # Type variables.
     (r"py:.*", r"(sim\..*\.)?(T|ComponentT|ValueT|ParametersClass)"),
     # Values of literal types and defaults in signatures, for example Literal["csv"].

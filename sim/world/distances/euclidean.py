@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @component("distance")
 class EuclideanParameters(DistanceParameters):
-    """Straight-line distance."""
+    """Straight-line distance between two locations."""
 
     kind: Literal["euclidean"] = "euclidean"
 
