@@ -9,7 +9,7 @@ from pydantic import model_validator
 
 from sim.components.files import Place, files_of
 from sim.components.registry import OneOf
-from sim.components.spec import Spec
+from sim.components.spec import Name, Spec
 from sim.errors import InvalidValue
 from sim.rng import stream
 from sim.world import Locations as Built
@@ -17,7 +17,13 @@ from sim.world import World
 from sim.world.distances.euclidean import EuclideanParameters
 from sim.world.distances.manhattan import ManhattanParameters
 from sim.world.grids.san_francisco import SanFranciscoParameters
-from sim.world.parameters import DistanceParameters, GridParameters, LocationParameters, RoadsParameters
+from sim.world.parameters import (
+    DistanceParameters,
+    GridParameters,
+    LocationParameters,
+    RoadsParameters,
+    ServiceParameters,
+)
 
 if TYPE_CHECKING:
     from sim.world.roads.graph import Roads as RoadGraph
@@ -26,6 +32,7 @@ Grid = Annotated[GridParameters, OneOf("grid")]
 Locations = Annotated[LocationParameters, OneOf("locations")]
 Roads = Annotated[RoadsParameters, OneOf("roads")]
 Distance = Annotated[DistanceParameters, OneOf("distance")]
+AnyService = Annotated[ServiceParameters, OneOf("service")]
 
 
 class WorldSpec(Spec):
@@ -43,6 +50,9 @@ class WorldSpec(Spec):
     quality_distance: Distance = ManhattanParameters()
     """Distance d_Q from the true location to the reported one: the user's quality loss, in km. Default: manhattan on
     grids, euclidean with `locations`."""
+    services: dict[Name, AnyService] = {}
+    """Services that users ask about their location, by name; `lppm-sim services` reports what wrong locations cost
+    their users. Default: none."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -58,6 +68,11 @@ class WorldSpec(Spec):
         if self.where.needs_roads and self.roads is None:
             message = f"locations of kind {self.where.kind} require `world.roads`, found none: add roads"
             raise InvalidValue(message, code="no-roads")
+        if self.roads is None:
+            for name, service in self.services.items():
+                if service.needs_roads:
+                    message = f"the service {name} of kind {service.kind} requires `world.roads`, found none: add roads"
+                    raise InvalidValue(message, code="no-roads")
         return self
 
     @model_validator(mode="after")
@@ -99,7 +114,18 @@ class WorldSpec(Spec):
         privacy = self.privacy_distance.build(locations, roads, place)
         same = self.privacy_distance == self.quality_distance
         quality = privacy if same else self.quality_distance.build(locations, roads, place)
-        return World(locations=locations, roads=roads, privacy_distance=privacy, quality_distance=quality)
+        services = {name: service.build(locations, roads, place) for name, service in self.services.items()}
+        return World(
+            locations=locations,
+            roads=roads,
+            privacy_distance=privacy,
+            quality_distance=quality,
+            services=services,
+        )
+
+    def build_roads(self, seed: int, place: Place) -> RoadGraph | None:
+        """Build the roads alone; None without roads."""
+        return None if self.roads is None else self._roads_on(self.build_locations(seed, place), seed, place)
 
     def _roads_on(self, locations: Built, seed: int, place: Place) -> RoadGraph:
         assert self.roads is not None
