@@ -1,0 +1,80 @@
+"""The services that a run is asked about, at each of its sweep points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from sim.components.files import Place
+from sim.components.spec import Name, Spec
+from sim.scenario.models import Scenario
+from sim.scenario.reading.python_source import PythonSource
+from sim.scenario.reading.validation import validate
+from sim.scenario.sweep import points
+from sim.scenario.world import AnyService
+from sim.storage.errors import NotApplicable, RunError
+from sim.storage.manifest import RecordedWorld, RunManifest
+from sim.storage.run_directory import RunDirectory
+from sim.world import Service
+from sim.world.parameters import ServiceParameters
+from sim.world.roads.graph import Roads
+
+Asked = Mapping[str, ServiceParameters]
+
+
+class _Services(Spec):
+    services: Annotated[dict[Name, AnyService], Field(min_length=1)]
+
+
+def specified(services: Mapping[str, Any], place: Place, origin: str = "services") -> Asked:
+    """Return services given by mappings; raise `ScenarioError` with all faults, whose place is `origin`."""
+    context = {"folder": place.folder, "data": place.data}
+    return validate(_Services, PythonSource(name=origin, data={"services": dict(services)}), context=context).services
+
+
+def services_of_run(run: RunDirectory, asked: Asked | None, place: Place) -> dict[int, dict[str, Service]]:
+    """Return the services by sweep point and name.
+
+    `asked` are services whose files are in `place`; None stands for those of the scenario, whose files are relative to
+    its folder. Roads, where a service needs them, are those of the scenario.
+    """
+    manifest = run.manifest()
+    own = Place(Path(manifest.folder), place.data)
+    by_point: dict[int, dict[str, Service]] = {}
+    for world, scenario in zip(manifest.worlds, _scenarios(manifest), strict=True):
+        specs = scenario.world.services if asked is None else asked
+        if not specs:
+            raise NotApplicable(
+                f"{run}: the scenario of this run names no service: ask for one with --service (in Python: the "
+                "argument `services`), or name services in the scenario under `world.services`",
+                code="no-services",
+            )
+        roads = _roads(world, scenario, own) if any(spec.needs_roads for spec in specs.values()) else None
+        locations = world.restore_locations()
+        built = {name: spec.build(locations, roads, own if asked is None else place) for name, spec in specs.items()}
+        by_point |= dict.fromkeys(world.points, built)
+    return by_point
+
+
+def _scenarios(manifest: RunManifest) -> list[Scenario]:
+    """Return a scenario with each of the worlds."""
+    scenario = manifest.scenario
+    if not any(path.partition(".")[0] in ("world", "seed") for path in scenario.sweep):
+        return [scenario] * len(manifest.worlds)
+    by_index = {point.index: point.scenario for point in points(scenario)}
+    return [by_index[world.points[0]] for world in manifest.worlds]
+
+
+def _roads(world: RecordedWorld, scenario: Scenario, place: Place) -> Roads | None:
+    """Build the roads of a world again; raise `RunError` if they are not those of the run."""
+    roads = scenario.world.build_roads(scenario.seed, place)
+    if roads is not None and roads.describe() != world.roads:
+        raise RunError(
+            f"the roads of the scenario ({roads.n_nodes:,} nodes) are not those of the run: a file has changed since. "
+            "Restore the file, or run the scenario again",
+            code="roads-changed",
+        )
+    return roads

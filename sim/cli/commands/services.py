@@ -1,0 +1,72 @@
+"""The command `services`: what the reports of a run cost the users of services."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+_NAMED = re.compile(r"\s*([^={]+?)\s*=\s*(\{.*)", re.DOTALL)
+ORIGIN = "--service"
+
+
+@click.command()
+@click.argument("run_directory", metavar="RUN")
+@click.option(
+    ORIGIN,
+    "asked",
+    multiple=True,
+    metavar="[NAME=]SPEC",
+    help="Service, as under `world.services` in a scenario, such as '{kind: nearest_points, file: cafes.csv, k: 10}'; "
+    "may be repeated.  [default: the services of the scenario]",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Folder of the files named data:NAME.  [default: $LPPM_SIM_DATA]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the table as JSON; write no files.")
+def services(run_directory: str, asked: tuple[str, ...], data: Path | None, as_json: bool) -> None:
+    """Report what the reports of RUN cost the users of services.
+
+    A service answers for the reported place: which points of interest are nearest, to which one to travel, in which
+    zone the user is. Prints the mean loss (points missed, extra km, wrong zones or tariffs) and the shares of queries
+    and users whose answers differ from those to the true place, and writes services.csv to RUN. Needs a log with a row
+    per query (record: {log: queries}). `lppm-sim list service` lists the kinds.
+    """
+    from sim.analysis.result import Result
+    from sim.cli.output.services import print_services, services_json
+    from sim.escaping import visible
+    from sim.execution.finish import write_services
+
+    result = Result.open(run_directory)
+    losses = result.services(_specifications(asked) if asked else None, data=data)
+    if as_json:
+        click.echo(services_json(losses))
+        return
+    write_services(result, losses)
+    print_services(result, losses)
+    click.echo(visible(f"wrote services.csv to {result.run}"))
+
+
+def _specifications(asked: Sequence[str]) -> dict[str, Any]:
+    """Return the services by name; the default name is the kind, numbered if it is repeated."""
+    from sim.scenario.reading.source import parse_value
+
+    named: dict[str, Any] = {}
+    for text in asked:
+        match = _NAMED.fullmatch(text)
+        spec = parse_value(match[2] if match else text, ORIGIN)
+        kind = str(spec.get("kind", "service")) if isinstance(spec, dict) else "service"
+        name = match[1] if match else kind
+        if match and name in named:
+            raise click.BadParameter(f"two services are called {name!r}", param_hint=ORIGIN)
+        number = 2
+        while name in named:
+            name, number = f"{kind} {number}", number + 1
+        named[name] = spec
+    return named
