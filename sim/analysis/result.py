@@ -265,7 +265,9 @@ class Result:
         Raises
         ------
         NotApplicable
-            If the log is a summary, which has no cells, and if there is no service.
+            If the log is a summary, which has no cells: set ``record: {log: queries}``.
+        RequestError
+            If `services` is None and the scenario names none.
         """
         place = Place(Path(folder), data_folder(None if data is None else Path(data)))
         asked = None if services is None else specified(services, place)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from sim.components.files import Place
+from sim.components.files import Place, files_of
 from sim.components.spec import Name, Spec
 from sim.scenario.models import Scenario
 from sim.scenario.reading.python_source import PythonSource
 from sim.scenario.reading.validation import validate
 from sim.scenario.sweep import points
 from sim.scenario.world import AnyService
-from sim.storage.errors import NotApplicable, RunError
+from sim.storage.errors import RequestError, RunError
 from sim.storage.manifest import RecordedWorld, RunManifest
 from sim.storage.run_directory import RunDirectory
 from sim.world import Service
@@ -47,12 +48,14 @@ def services_of_run(run: RunDirectory, asked: Asked | None, place: Place) -> dic
     for world, scenario in zip(manifest.worlds, _scenarios(manifest), strict=True):
         specs = scenario.world.services if asked is None else asked
         if not specs:
-            raise NotApplicable(
+            raise RequestError(
                 f"{run}: the scenario of this run names no service: ask for one with --service (in Python: the "
                 "argument `services`), or name services in the scenario under `world.services`",
                 code="no-services",
             )
-        roads = _roads(world, scenario, own) if any(spec.needs_roads for spec in specs.values()) else None
+        if asked is None:
+            _require_unchanged(manifest, (name for spec in specs.values() for name in files_of(spec)), own)
+        roads = _roads(world, scenario, manifest, own) if any(spec.needs_roads for spec in specs.values()) else None
         locations = world.restore_locations()
         built = {name: spec.build(locations, roads, own if asked is None else place) for name, spec in specs.items()}
         by_point |= dict.fromkeys(world.points, built)
@@ -68,13 +71,29 @@ def _scenarios(manifest: RunManifest) -> list[Scenario]:
     return [by_index[world.points[0]] for world in manifest.worlds]
 
 
-def _roads(world: RecordedWorld, scenario: Scenario, place: Place) -> Roads | None:
+def _roads(world: RecordedWorld, scenario: Scenario, manifest: RunManifest, place: Place) -> Roads | None:
     """Build the roads of a world again; raise `RunError` if they are not those of the run."""
+    if scenario.world.roads is None:
+        return None
+    _require_unchanged(manifest, files_of(scenario.world.roads), place)
     roads = scenario.world.build_roads(scenario.seed, place)
     if roads is not None and roads.describe() != world.roads:
         raise RunError(
-            f"the roads of the scenario ({roads.n_nodes:,} nodes) are not those of the run: a file has changed since. "
-            "Restore the file, or run the scenario again",
-            code="roads-changed",
+            f"lppm-sim {manifest.lppm_sim} made other roads than this version: run the scenario again",
+            code="input-changed",
         )
     return roads
+
+
+def _require_unchanged(manifest: RunManifest, names: Iterable[str], place: Place) -> None:
+    """Raise `RunError` if a file of the scenario is not that of the run."""
+    for name in names:
+        path = place.locate(name)
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != manifest.files.get(name, digest):
+            raise RunError(
+                f"{path} has changed since the run: restore the file, run the scenario again, or ask for services of "
+                "other files with --service (in Python: the argument `services`)",
+                code="input-changed",
+            )

@@ -60,7 +60,7 @@ class ServiceLosses:
 def service_losses(run: RunDirectory, asked: Asked | None, place: Place) -> ServiceLosses:
     """Read the log of a run and return the losses of services; see `services_of_run` for the arguments.
 
-    Raises NotApplicable for a summary, which has no cells, and if there is no service.
+    Raises NotApplicable for a summary, which has no cells, and RequestError if there is no service.
     """
     services = services_of_run(run, asked, place)
     collected = collect(run, services)
