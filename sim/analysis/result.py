@@ -19,7 +19,7 @@ from sim.analysis.event_log import SERIES, log_parts
 from sim.analysis.narrative import comparable
 from sim.analysis.passes import FirstPass, SecondPass
 from sim.analysis.replications import variance_ratio
-from sim.analysis.services.asked import specified
+from sim.analysis.services.specifications import read_specifications
 from sim.analysis.services.table import ServiceLosses, service_losses
 from sim.analysis.statistics import with_spread
 from sim.analysis.summary import LOSS_AND_ERROR, Totals, per_user, preferred, tradeoff
@@ -260,7 +260,7 @@ class Result:
         Returns
         -------
         ServiceLosses
-            Frame ``table`` (a row per service, point and LPPM) and ``notes`` on reports that are no locations.
+            Frame ``table`` (a row per service, point and LPPM), and ``notes`` on reports other than locations.
 
         Raises
         ------
@@ -270,9 +270,9 @@ class Result:
             If `services` is None and the scenario names none.
         """
         place = Place(Path(folder), data_folder(None if data is None else Path(data)))
-        asked = None if services is None else specified(services, place)
+        specs = None if services is None else read_specifications(services, place)
         with input_errors("services"):
-            return self._cached("services", lambda: service_losses(self.run, asked, place), repr(asked), place)
+            return self._cached("services", lambda: service_losses(self.run, specs, place), repr(specs), place)
 
     def shifts(self) -> pd.DataFrame:
         """Return the shifts in the behaviour of users: the name of each, the user, and the first query after it."""

@@ -1,1 +1,1 @@
-"""What reports cost the users of services, computed from the event log after a run."""
+"""Losses of the users of services, computed from the event log after a run."""

@@ -55,16 +55,16 @@ def _of_pairs(service: Service, space: OutputSpace, cells: IntArray, outputs: In
     """Return the losses of pairs of a true location, in ascending order, and one of the distinct outputs."""
     positions = [positions_of(space, output, service.locations) for output in outputs.tolist()]
     counts = np.array([len(own) for own in positions], dtype=np.int64)
-    asked = counts[which]
-    loss, changed, answered = np.full(len(cells), np.inf), np.ones(len(cells), dtype=bool), asked > 0
+    n_answers = counts[which]
+    loss, changed, answered = np.full(len(cells), np.inf), np.ones(len(cells), dtype=bool), n_answers > 0
     if not answered.any():
         return Losses(np.full(len(cells), service.unanswered), changed, answered)
     at = np.array([position for own in positions for position in own])
     answers = service.answers(at[:, 0], at[:, 1])
     # One row per pair and answer; `first` is the first answer to each distinct output.
     first = np.cumsum(counts) - counts
-    pair = np.repeat(np.arange(len(cells)), asked)
-    row = np.arange(pair.size) - np.repeat(np.cumsum(asked) - asked, asked) + first[which][pair]
+    pair = np.repeat(np.arange(len(cells)), n_answers)
+    row = np.arange(pair.size) - np.repeat(np.cumsum(n_answers) - n_answers, n_answers) + first[which][pair]
     starts = np.flatnonzero(np.diff(cells[pair], prepend=-1))
     for start, end in zip(starts.tolist(), [*starts[1:].tolist(), pair.size], strict=True):
         cell, own, given = int(cells[pair[start]]), pair[start:end], answers[row[start:end]]

@@ -11,7 +11,6 @@ import pandas as pd
 
 from sim.analysis.answers.excess_risk import wilson
 from sim.analysis.moments import UNITS
-from sim.analysis.services.asked import Asked, services_of_run
 from sim.analysis.services.collect import (
     CHANGED,
     EVER,
@@ -25,6 +24,7 @@ from sim.analysis.services.collect import (
     Services,
     collect,
 )
+from sim.analysis.services.specifications import Specifications, services_of_run
 from sim.analysis.statistics import ENDS, with_spread
 from sim.analysis.tables import Cell, Column, Row, metric_column, table_spread_note, text_column
 from sim.components.files import Place
@@ -54,15 +54,15 @@ class ServiceLosses:
     shown: pd.DataFrame
     """The same with the spread that tables show: the range over users replaces intervals of few users."""
     notes: tuple[str, ...]
-    """How reports that are no locations are read, as sentences."""
+    """The treatment of reports other than locations, as sentences."""
 
 
-def service_losses(run: RunDirectory, asked: Asked | None, place: Place) -> ServiceLosses:
+def service_losses(run: RunDirectory, given: Specifications | None, place: Place) -> ServiceLosses:
     """Read the log of a run and return the losses of services; see `services_of_run` for the arguments.
 
-    Raises NotApplicable for a summary, which has no cells, and RequestError if there is no service.
+    Raises NotApplicable for a summary, which has no cells, and RequestError without any service.
     """
-    services = services_of_run(run, asked, place)
+    services = services_of_run(run, given, place)
     collected = collect(run, services)
     table = _table(collected, services)
     return ServiceLosses(table, _shown(table, pd.concat(collected.few)), tuple(_notes(collected, table)))

@@ -17,7 +17,7 @@ ORIGIN = "--service"
 @click.argument("run_directory", metavar="RUN")
 @click.option(
     ORIGIN,
-    "asked",
+    "specifications",
     multiple=True,
     metavar="[NAME=]SPEC",
     help="Service, as under `world.services` in a scenario, such as '{kind: nearest_points, file: cafes.csv, k: 10}'; "
@@ -30,7 +30,7 @@ ORIGIN = "--service"
     help="Folder of the files named data:NAME.  [default: $LPPM_SIM_DATA]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON; write no files.")
-def services(run_directory: str, asked: tuple[str, ...], data: Path | None, as_json: bool) -> None:
+def services(run_directory: str, specifications: tuple[str, ...], data: Path | None, as_json: bool) -> None:
     """Report what the reports of RUN cost the users of services.
 
     A service answers for the reported place: which points of interest are nearest, to which one to travel, in which
@@ -44,7 +44,7 @@ def services(run_directory: str, asked: tuple[str, ...], data: Path | None, as_j
     from sim.execution.finish import write_services
 
     result = Result.open(run_directory)
-    losses = result.services(_specifications(asked) if asked else None, data=data)
+    losses = result.services(_specifications(specifications) if specifications else None, data=data)
     if as_json:
         click.echo(services_json(losses))
         return
@@ -53,12 +53,12 @@ def services(run_directory: str, asked: tuple[str, ...], data: Path | None, as_j
     click.echo(visible(f"wrote services.csv to {result.run}"))
 
 
-def _specifications(asked: Sequence[str]) -> dict[str, Any]:
+def _specifications(texts: Sequence[str]) -> dict[str, Any]:
     """Return the services by name; the default name is the kind, numbered if it is repeated."""
     from sim.scenario.reading.source import parse_value
 
     named: dict[str, Any] = {}
-    for text in asked:
+    for text in texts:
         match = _NAMED.fullmatch(text)
         spec = parse_value(match[2] if match else text, ORIGIN)
         kind = str(spec.get("kind", "service")) if isinstance(spec, dict) else "service"

@@ -48,8 +48,8 @@ class ZoneParameters(ServiceParameters):
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if (self.file is None) == (self.labels is None):
-            found = "neither" if self.file is None else "both"
-            message = f"zones are given by either `file` or `labels`, found {found}"
+            given = "neither" if self.file is None else "both"
+            message = f"zones are given by either `file` or `labels`, found {given}"
             raise InvalidValue(message, code="missing-key" if self.file is None else "exclusive-keys")
         if self.label is not None and self.file is None:
             raise InvalidValue("`label` names a property of the polygons of `file`, found `labels`", code="unused-key")

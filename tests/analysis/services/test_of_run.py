@@ -178,8 +178,8 @@ def test_any_run_can_be_asked(tmp_path: Path, whole: Result, losses: ServiceLoss
     other = run(tmp_path, world=world)
     with raises_code(RequestError, "no-services"):
         other.services()
-    asked = other.services({"cafes": NEAREST, "way": TRAVEL}, folder=tmp_path)
-    pd.testing.assert_frame_equal(asked.table, losses.table)
+    table = other.services({"cafes": NEAREST, "way": TRAVEL}, folder=tmp_path)
+    pd.testing.assert_frame_equal(table.table, losses.table)
     assert "services" not in other.manifest.recorded_scenario["world"]
     assert "services" in whole.manifest.recorded_scenario["world"]
     with raises_code(InputError, "out-of-range"):

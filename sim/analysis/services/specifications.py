@@ -1,4 +1,4 @@
-"""The services that a run is asked about, at each of its sweep points."""
+"""The services whose losses are computed, at each sweep point of a run."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ from sim.world import Service
 from sim.world.parameters import ServiceParameters
 from sim.world.roads.graph import Roads
 
-Asked = Mapping[str, ServiceParameters]
+Specifications = Mapping[str, ServiceParameters]
 
 
 class _Services(Spec):
     services: Annotated[dict[Name, AnyService], Field(min_length=1)]
 
 
-def specified(services: Mapping[str, Any], place: Place, origin: str = "services") -> Asked:
+def read_specifications(services: Mapping[str, Any], place: Place, origin: str = "services") -> Specifications:
     """Return services given by mappings; raise `ScenarioError` with all faults, whose place is `origin`."""
     context = {"folder": place.folder, "data": place.data}
     return validate(_Services, PythonSource(name=origin, data={"services": dict(services)}), context=context).services
 
 
-def services_of_run(run: RunDirectory, asked: Asked | None, place: Place) -> dict[int, dict[str, Service]]:
+def services_of_run(run: RunDirectory, given: Specifications | None, place: Place) -> dict[int, dict[str, Service]]:
     """Return the services by sweep point and name.
 
-    `asked` are services whose files are in `place`; None stands for those of the scenario, whose files are relative to
-    its folder. Roads, where a service needs them, are those of the scenario.
+    The files of `given` services are in `place`; None stands for the services of the scenario, whose files are relative
+    to its folder. Roads, where a service needs them, are those of the scenario.
     """
     manifest = run.manifest()
     own = Place(Path(manifest.folder), place.data)
     by_point: dict[int, dict[str, Service]] = {}
     for world, scenario in zip(manifest.worlds, _scenarios(manifest), strict=True):
-        specs = scenario.world.services if asked is None else asked
+        specs = scenario.world.services if given is None else given
         if not specs:
             raise RequestError(
                 f"{run}: the scenario of this run names no service: ask for one with --service (in Python: the "
                 "argument `services`), or name services in the scenario under `world.services`",
                 code="no-services",
             )
-        if asked is None:
+        if given is None:
             _require_unchanged(manifest, (name for spec in specs.values() for name in files_of(spec)), own)
         roads = _roads(world, scenario, manifest, own) if any(spec.needs_roads for spec in specs.values()) else None
         locations = world.restore_locations()
-        built = {name: spec.build(locations, roads, own if asked is None else place) for name, spec in specs.items()}
+        built = {name: spec.build(locations, roads, own if given is None else place) for name, spec in specs.items()}
         by_point |= dict.fromkeys(world.points, built)
     return by_point
 
