@@ -149,17 +149,28 @@ def test_queries_without_an_answer(losses: ServiceLosses) -> None:
     assert "no loss (way)" in notes
 
 
-def test_extra_travel_is_the_quality_loss_of_its_distance(whole: Result, losses: ServiceLosses) -> None:
-    """Two ways to the same figure: a run whose quality distance is the service records its loss itself."""
-    distance = {"kind": "service", "service": TRAVEL}
-    spec = Scenario.model_validate(SCENARIO).at(Path(whole.manifest.folder)).world
-    world = spec.model_validate(spec.model_dump() | {"quality_distance": distance})
-    built = world.build(5, Scenario.model_validate(SCENARIO).at(Path(whole.manifest.folder)).place)
-    log = whole.events()
-    own = log[(log["lppm"] == "SP-Exp") & (log["attack"] == "sporadic")]
-    km = built.quality_distance.between_km(own["cell"].to_numpy(), own["output"].to_numpy(int))
-    assert row_of(losses, "way", "SP-Exp")["loss"] == pytest.approx(km.mean())
-    assert km.mean() > 0
+ON_GRID = {name: SCENARIO["world"][name] for name in ("grid", "roads")}
+ON_POINTS = {"locations": {"kind": "points", "file": "stops.csv", "columns": KM}}
+STOPS = np.vstack([[[0, 0], [5, 5]], RNG.uniform(0, 5, (20, 2)).round(3)])
+
+
+@pytest.mark.parametrize(
+    ("world", "service"),
+    [(ON_GRID, NEAREST), (ON_GRID, TRAVEL), (ON_POINTS, NEAREST)],
+    ids=["points missing", "extra travel", "points missing at stops"],
+)
+def test_recorded_quality_loss_is_that_of_the_service(
+    tmp_path: Path, world: dict[str, Any], service: dict[str, Any]
+) -> None:
+    """Two ways to the same number: a run whose quality distance is a service records its loss."""
+    np.savetxt(tmp_path / "stops.csv", STOPS, fmt="%.3f", delimiter=",", header="x,y", comments="")
+    distance = {"kind": "service", "service": service, "km_per_unit": 2.0}
+    lppms = [{"kind": "Exp", "design": {"epsilon_per_km": 0.5}}]
+    world = world | {"quality_distance": distance, "services": {"one": service}}
+    result = run(tmp_path, world=world, lppms=lppms, attacks=["sporadic"])
+    recorded_km = result.events()["quality_loss_km"].mean()
+    assert recorded_km > 0
+    assert 2 * row_of(result.services(), "one", "Exp")["loss"] == pytest.approx(recorded_km)
 
 
 def test_in_blocks_of_users(
