@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -13,7 +14,7 @@ from sim.components.spec import Name, Spec
 from sim.errors import InvalidValue
 from sim.rng import stream
 from sim.world import Locations as Built
-from sim.world import World
+from sim.world import Service, World
 from sim.world.distances.euclidean import EuclideanParameters
 from sim.world.distances.manhattan import ManhattanParameters
 from sim.world.grids.san_francisco import SanFranciscoParameters
@@ -114,7 +115,7 @@ class WorldSpec(Spec):
         privacy = self.privacy_distance.build(locations, roads, place)
         same = self.privacy_distance == self.quality_distance
         quality = privacy if same else self.quality_distance.build(locations, roads, place)
-        services = {name: service.build(locations, roads, place) for name, service in self.services.items()}
+        services = build_services(self.services, locations, roads, place)
         return World(
             locations=locations,
             roads=roads,
@@ -130,6 +131,19 @@ class WorldSpec(Spec):
     def _roads_on(self, locations: Built, seed: int, place: Place) -> RoadGraph:
         assert self.roads is not None
         return self.roads.build(locations, place, stream(seed, "roads"))
+
+
+def build_services(
+    services: Mapping[str, ServiceParameters], locations: Built, roads: RoadGraph | None, place: Place
+) -> dict[str, Service]:
+    """Build services; errors name the service."""
+    built = {}
+    for name, service in services.items():
+        try:
+            built[name] = service.build(locations, roads, place)
+        except InvalidValue as error:
+            raise InvalidValue(f"service {name}: {error}", code=error.code) from error
+    return built
 
 
 class _Building:

@@ -15,7 +15,7 @@ from sim.scenario.models import Scenario
 from sim.scenario.reading.python_source import PythonSource
 from sim.scenario.reading.validation import validate
 from sim.scenario.sweep import points
-from sim.scenario.world import AnyService
+from sim.scenario.world import AnyService, build_services
 from sim.storage.errors import RequestError, RunError
 from sim.storage.manifest import RecordedWorld, RunManifest
 from sim.storage.run_directory import RunDirectory
@@ -57,7 +57,7 @@ def services_of_run(run: RunDirectory, given: Specifications | None, place: Plac
             _require_unchanged(manifest, (name for spec in specs.values() for name in files_of(spec)), own)
         roads = _roads(world, scenario, manifest, own) if any(spec.needs_roads for spec in specs.values()) else None
         locations = world.restore_locations()
-        built = {name: spec.build(locations, roads, own if given is None else place) for name, spec in specs.items()}
+        built = build_services(specs, locations, roads, own if given is None else place)
         by_point |= dict.fromkeys(world.points, built)
     return by_point
 

@@ -45,7 +45,9 @@ def test_rejected_requests(study: Path) -> None:
     assert "[no-services]" in refused("services", study)
     assert "[unknown-key]" in refused("services", study, "--service", "{kind: nearest_points, fil: a.csv}")
     assert "[file-not-found]" in refused("services", study, "--service", SPEC.replace("cafes", "none"))
-    assert "[out-of-range]" in refused("services", study, "--service", SPEC.replace("k: 2", "k: 4"))
+    assert "service nearest_points: k must be at most" in refused(
+        "services", study, "--service", SPEC.replace("k: 2", "k: 4")
+    )
     assert "two services" in refused("services", study, "--service", f"a={SPEC}", "--service", f"a={SPEC}")
     assert "[no-roads]" in refused(
         "services", study, "--service", SPEC.replace("nearest_points", "extra_travel").replace(", k: 2", "")
