@@ -29,8 +29,16 @@ ORIGIN = "--service"
     metavar="FOLDER",
     help="Folder of the files named data:NAME.  [default: $LPPM_SIM_DATA]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the table as JSON; write no files.")
-def services(run_directory: str, specifications: tuple[str, ...], data: Path | None, as_json: bool) -> None:
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "markdown", "latex", "csv", "json"]),
+    default="text",
+    show_default=True,
+    help="Format of the printed table; with another format than text, no file is written.",
+)
+@click.option("--json", "form", flag_value="json", help="Short for --format json.")
+def services(run_directory: str, specifications: tuple[str, ...], data: Path | None, form: str) -> None:
     """Report what the reports of RUN cost the users of services.
 
     A service answers for the reported place: which points of interest are nearest, to which one to travel, in which
@@ -39,14 +47,14 @@ def services(run_directory: str, specifications: tuple[str, ...], data: Path | N
     per query (record: {log: queries}). `lppm-sim list service` lists the kinds.
     """
     from sim.analysis.result import Result
-    from sim.cli.output.services import print_services, services_json
+    from sim.cli.output.services import print_services, services_text
     from sim.escaping import visible
     from sim.execution.finish import write_services
 
     result = Result.open(run_directory)
     losses = result.services(_specifications(specifications) if specifications else None, data=data)
-    if as_json:
-        click.echo(services_json(losses))
+    if form != "text":
+        click.echo(services_text(result, losses, form))
         return
     write_services(result, losses)
     print_services(result, losses)

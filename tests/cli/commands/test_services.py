@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -38,6 +39,20 @@ def test_as_json(study: Path) -> None:
     content = json.loads(done("services", study, "--service", SPEC, "--service", SPEC, "--json"))
     assert {row["service"] for row in content["services"]} == {"nearest_points", "nearest_points 2"}
     assert {row["loss"] for row in content["services"] if row["lppm"] == "identity"} == {0.0}
+    assert not (study / "services.csv").exists()
+
+
+def test_other_formats(study: Path) -> None:
+    def printed(form: str) -> str:
+        return done("services", study, "--service", f"a_b={SPEC}", "--format", form)
+
+    table = pd.read_csv(io.StringIO(printed("csv")))
+    rows = [line for line in printed("markdown").splitlines() if line.startswith("| a\\_b |")]
+    assert len(rows) == len(table)
+    assert f"{table['loss'].max():.3f}" in "".join(rows)
+    latex = printed("latex")
+    assert latex.count(r"a\_b &") == len(table)
+    assert r"\begin{tabular}" in latex
     assert not (study / "services.csv").exists()
 
 
