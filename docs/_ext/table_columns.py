@@ -102,5 +102,20 @@ COLUMNS: dict[str, dict[str, str]] = {
         "random": "Success of a random guess.",
         "users": "Number of users.",
     },
+    "services.csv": {
+        "service": "Name of the service.",
+        "kind": "Kind of the service.",
+        "unit": "Unit of the loss: share, km, 0/1 or tariff.",
+        "point": _POINT["point"],
+        "lppm": _POINT["lppm"],
+        "loss": f"Mean loss of the queries; {_ENDS}.",
+        "changed": "Share of queries whose answer differs from that to the true location; with bounds.",
+        "users_ever": "Share of users for whom any answer differs; with bounds (Wilson).",
+        "users_mostly": "Share of users for whom more than half of the answers differ; with bounds (Wilson).",
+        "unanswered": "Share of queries without a report.",
+        "users": "Number of users.",
+        "queries": "Number of queries of all users and replications.",
+        "replications": "Number of replications.",
+    },
 }
 """Meaning of each column by file. Columns of swept paths follow in all files but `tournament.csv`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -20,6 +20,8 @@ from sim.analysis.locations import locations
 from sim.analysis.narrative import comparable
 from sim.analysis.passes import FirstPass, SecondPass
 from sim.analysis.replications import variance_ratio
+from sim.analysis.services.specifications import read_specifications
+from sim.analysis.services.table import ServiceLosses, service_losses
 from sim.analysis.statistics import with_spread
 from sim.analysis.summary import LOSS_AND_ERROR, Totals, per_user, preferred, tradeoff
 from sim.analysis.sweep_labels import circumstances, in_order, with_distinct_names, with_swept_values
@@ -27,6 +29,7 @@ from sim.analysis.tournament import LEAST_ATTACKS, LEAST_LPPMS, common_loss_km, 
 from sim.analysis.trajectories import TrajectoryCollector, output_space
 from sim.analysis.user_batches import prior_error_note
 from sim.analysis.user_blocks import UserBlocks
+from sim.components.files import Place, data_folder
 from sim.errors import input_errors
 from sim.interfaces import OutputSpace
 from sim.storage.errors import NotApplicable, RequestError
@@ -249,6 +252,40 @@ class Result:
         with input_errors("answers"):
             questions = Questions.of(radii_km, places, Night(*night))
         return self._cached(f"answers {questions}", lambda: answers(self.run, questions))
+
+    def services(
+        self,
+        services: Mapping[str, Any] | None = None,
+        *,
+        folder: str | Path = ".",
+        data: str | Path | None = None,
+    ) -> ServiceLosses:
+        """Return what the reports cost the users of services: missing points, extra travel, wrong zones, changes.
+
+        Parameters
+        ----------
+        services
+            Names of services and their parameters: mappings as under `world.services` in a scenario. Default: the
+            services of the scenario.
+        folder, data
+            Folder that the file names in `services` are relative to, and folder of the files named ``data:NAME``.
+
+        Returns
+        -------
+        ServiceLosses
+            Frame ``table`` (a row per service, point and LPPM), and ``notes`` on reports other than locations.
+
+        Raises
+        ------
+        NotApplicable
+            If the log is a summary, which has no cells: set ``record: {log: queries}``.
+        RequestError
+            If `services` is None and the scenario names none.
+        """
+        place = Place(Path(folder), data_folder(None if data is None else Path(data)))
+        specs = None if services is None else read_specifications(services, place)
+        with input_errors("services"):
+            return self._cached("services", lambda: service_losses(self.run, specs, place), repr(specs), place)
 
     def shifts(self) -> pd.DataFrame:
         """Return the shifts in the behaviour of users: the name of each, the user, and the first query after it."""

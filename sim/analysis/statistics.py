@@ -30,7 +30,10 @@ SPREAD = "spread"
 ENDS = ("", "_low", "_high")
 """Column suffixes of a mean and of the limits of its interval."""
 _MAY_BE_NEGATIVE = ("difference_km", "gain_km", "excess")
-_SHARES = ("hit_rate", "posterior_at_truth", "identified_share", "distance", "share", "known")
+_SHARES = (
+    *("hit_rate", "posterior_at_truth", "identified_share", "distance", "share", "known"),
+    *("changed", "users_ever", "users_mostly"),
+)
 
 
 def intervals(units: pd.DataFrame, keys: list[str], names: Sequence[str] = MEASURES) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from sim.components.files import Place, data_folder
 from sim.errors import input_errors
 from sim.scenario.world import WorldSpec
 from sim.world import World
-from sim.world.parameters import DistanceParameters, GridParameters, RoadsParameters
+from sim.world.parameters import DistanceParameters, GridParameters, RoadsParameters, ServiceParameters
 
 
 def make_world(
@@ -20,6 +20,7 @@ def make_world(
     roads: str | Mapping[str, Any] | RoadsParameters | None = None,
     privacy_distance: str | Mapping[str, Any] | DistanceParameters | None = None,
     quality_distance: str | Mapping[str, Any] | DistanceParameters | None = None,
+    services: Mapping[str, Mapping[str, Any] | ServiceParameters] | None = None,
     seed: int = 1,
     folder: str | Path = ".",
     data: str | Path | None = None,
@@ -38,6 +39,8 @@ def make_world(
         Road network; commuters, taxis and road distances need one.
     privacy_distance, quality_distance
         Distances d_P (adversary error) and d_Q (quality loss), in km. Default: Manhattan.
+    services
+        Services that users ask about their location, by name: ``world.services["cafes"].matrix()`` has their losses.
     seed
         Seed of random roads. A scenario with the same `seed` has the same roads.
     folder, data
@@ -66,7 +69,12 @@ def make_world(
     3.0
     """
     parts: dict[str, Any] = {"grid": mapping_of(grid) | {key: plain(value) for key, value in grid_parameters.items()}}
-    given = {"roads": roads, "privacy_distance": privacy_distance, "quality_distance": quality_distance}
+    given = {
+        "roads": roads,
+        "privacy_distance": privacy_distance,
+        "quality_distance": quality_distance,
+        "services": services,
+    }
     parts |= {name: plain(part) for name, part in given.items() if part is not None}
     spec = validated(WorldSpec, parts, "make_world")
     with input_errors("make_world"):

@@ -25,6 +25,7 @@ from sim.cli.commands.report import compare, report
 from sim.cli.commands.roads import roads
 from sim.cli.commands.run import run
 from sim.cli.commands.schema import schema
+from sim.cli.commands.services import services
 from sim.cli.commands.status import status
 from sim.cli.commands.summarize import summarize
 from sim.cli.commands.traces import traces
@@ -52,7 +53,7 @@ def main() -> None:
 
 for _command in (
     *(run, watch, check, audit, choose, new, list_components, schema, export, traces, summarize, answers, adaptation),
-    *(plot, report, compare, protect, export_mechanism),
+    *(services, plot, report, compare, protect, export_mechanism),
     *(check_component, status, data, roads, paper, bench),
 ):
     main.add_command(_command)

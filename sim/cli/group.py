@@ -15,6 +15,7 @@ AFTER_INTERRUPT = {
     "traces": "the file may be incomplete: repeat the command with --overwrite",
     "summarize": "the event log is unchanged; repeat the command to write all tables",
     "answers": "the event log is unchanged; repeat the command to write the tables and the figures",
+    "services": "the event log is unchanged; repeat the command to write the table",
     "adaptation": "the event log is unchanged; repeat the command to write the table and the figure",
     "plot": "the event log is unchanged; repeat the command to draw all figures",
     "report": "the event log and the last complete report are unchanged",

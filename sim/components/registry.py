@@ -84,6 +84,7 @@ FAMILIES = {
         Family("locations", "world.locations"),
         Family("roads", "world.roads"),
         Family("distance", "world.privacy_distance, world.quality_distance"),
+        Family("service", "world.services.<name>, service of a distance"),
         Family("mobility", "users.mobility", ("users", "visits")),
         Family("demand", "users.demand", ("queries",)),
         Family("shift", "shifts, each"),

@@ -11,6 +11,7 @@ from sim.analysis import budgets
 from sim.analysis.adaptation import Adaptation
 from sim.analysis.answers.of_run import Answers
 from sim.analysis.result import Result
+from sim.analysis.services.table import ServiceLosses
 from sim.analysis.sweep_labels import swept_words, with_swept_values
 from sim.execution.failures import FailedChunks
 from sim.execution.notes import Notes, merge_notes
@@ -116,3 +117,8 @@ def write_answers(result: Result, answers: Answers) -> None:
     from sim.plots import write_answer_figures
 
     write_answer_figures(result, answers)
+
+
+def write_services(result: Result, losses: ServiceLosses) -> None:
+    """Write the table of the losses of services."""
+    result.run.write_csv("services.csv", with_swept_values(losses.table, result.points()))

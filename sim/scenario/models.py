@@ -36,6 +36,7 @@ _LEFT_OUT: dict[str, dict[str, Any]] = {
     "lppms": {"learns_from": "reports"},
     "attacks": {"decides": "optimal", "hindsight": None, "assumes": None, "ignores_memory": False},
     "record": {"posterior": False, "epsilon": "none"},
+    "world": {"services": {}},
 }
 """Values that the canonical form omits, so that scenarios written before these keys existed keep their digest."""
 

@@ -32,6 +32,8 @@ INDEPENDENT = 0.01
 _LATTICE = 20
 _MOST_VALUES = 4
 _ON_THE_GROUND = ("manhattan", "euclidean")
+_WITHOUT_GEOMETRY = ("matrix", "semantic", "service")
+"""Distances that do not follow from positions, so that epsilon per km of them is compared with no length."""
 _OF_OTHERS = ("others", "other_user", "other_users")
 _DETOUR = 4.0
 """Assumed upper bound of the ratio of road distance to Manhattan distance."""
@@ -154,7 +156,7 @@ def _remarks_on_epsilon(
         text = f"no protection before the remap, if any: on cells of {cell}, {drawn}"
         yield "epsilon_per_km", text, epsilon
     longest = _diameter_km(locations, "manhattan") * (1 if kind in _ON_THE_GROUND else _DETOUR)
-    bounded = kind not in ("matrix", "semantic") or not isinstance(design, ExponentialParameters)
+    bounded = kind not in _WITHOUT_GEOMETRY or not isinstance(design, ExponentialParameters)
     if isinstance(design, ExponentialParameters) and design.reveal_probability > 0:
         bounded = False  # reports may be the true cell at any epsilon
     if 0 < epsilon * longest < INDEPENDENT and bounded:
@@ -182,7 +184,7 @@ def escape_probability(design: Any, epsilon: float, kind: str, locations: Locati
 def _escape_on_grid(design: Any, epsilon: float, kind: str, grid: Grid) -> float | None:
     east, north = (np.arange(-_LATTICE, _LATTICE + 1) * side for side in grid.cell_size_km)
     match design:
-        case ExponentialParameters() if kind in ("matrix", "semantic"):
+        case ExponentialParameters() if kind in _WITHOUT_GEOMETRY:
             return None
         case ExponentialParameters():
             rows, cols = grid.rows // 2, grid.cols // 2

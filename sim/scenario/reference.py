@@ -38,7 +38,7 @@ SECTIONS: dict[str, tuple[str, type[Spec]]] = {
 
 CHAPTERS: dict[str, tuple[str, ...]] = {
     "Scenario": ("scenario", "replications", "record"),
-    "World": ("world", "grid", "locations", "roads", "distance"),
+    "World": ("world", "grid", "locations", "roads", "distance", "service"),
     "Users": ("users", "mobility", "select", "columns", "days", "demand"),
     "Shifts": ("shift",),
     "Training sets": ("training",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -9,15 +10,21 @@ from pydantic import model_validator
 
 from sim.components.files import Place, files_of
 from sim.components.registry import OneOf
-from sim.components.spec import Spec
+from sim.components.spec import Name, Spec
 from sim.errors import InvalidValue
 from sim.rng import stream
 from sim.world import Locations as Built
-from sim.world import World
+from sim.world import Service, World
 from sim.world.distances.euclidean import EuclideanParameters
 from sim.world.distances.manhattan import ManhattanParameters
 from sim.world.grids.san_francisco import SanFranciscoParameters
-from sim.world.parameters import DistanceParameters, GridParameters, LocationParameters, RoadsParameters
+from sim.world.parameters import (
+    DistanceParameters,
+    GridParameters,
+    LocationParameters,
+    RoadsParameters,
+    ServiceParameters,
+)
 
 if TYPE_CHECKING:
     from sim.world.roads.graph import Roads as RoadGraph
@@ -26,6 +33,7 @@ Grid = Annotated[GridParameters, OneOf("grid")]
 Locations = Annotated[LocationParameters, OneOf("locations")]
 Roads = Annotated[RoadsParameters, OneOf("roads")]
 Distance = Annotated[DistanceParameters, OneOf("distance")]
+AnyService = Annotated[ServiceParameters, OneOf("service")]
 
 
 class WorldSpec(Spec):
@@ -43,6 +51,9 @@ class WorldSpec(Spec):
     quality_distance: Distance = ManhattanParameters()
     """Distance d_Q from the true location to the reported one: the user's quality loss, in km. Default: manhattan on
     grids, euclidean with `locations`."""
+    services: dict[Name, AnyService] = {}
+    """Services that users ask about their location, by name; `lppm-sim services` reports what wrong locations cost
+    their users. Default: none."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -58,6 +69,11 @@ class WorldSpec(Spec):
         if self.where.needs_roads and self.roads is None:
             message = f"locations of kind {self.where.kind} require `world.roads`, found none: add roads"
             raise InvalidValue(message, code="no-roads")
+        if self.roads is None:
+            for name, service in self.services.items():
+                if service.needs_roads:
+                    message = f"the service {name} of kind {service.kind} requires `world.roads`, found none: add roads"
+                    raise InvalidValue(message, code="no-roads")
         return self
 
     @model_validator(mode="after")
@@ -99,11 +115,35 @@ class WorldSpec(Spec):
         privacy = self.privacy_distance.build(locations, roads, place)
         same = self.privacy_distance == self.quality_distance
         quality = privacy if same else self.quality_distance.build(locations, roads, place)
-        return World(locations=locations, roads=roads, privacy_distance=privacy, quality_distance=quality)
+        services = build_services(self.services, locations, roads, place)
+        return World(
+            locations=locations,
+            roads=roads,
+            privacy_distance=privacy,
+            quality_distance=quality,
+            services=services,
+        )
+
+    def build_roads(self, seed: int, place: Place) -> RoadGraph | None:
+        """Build the roads alone; None without roads."""
+        return None if self.roads is None else self._roads_on(self.build_locations(seed, place), seed, place)
 
     def _roads_on(self, locations: Built, seed: int, place: Place) -> RoadGraph:
         assert self.roads is not None
         return self.roads.build(locations, place, stream(seed, "roads"))
+
+
+def build_services(
+    services: Mapping[str, ServiceParameters], locations: Built, roads: RoadGraph | None, place: Place
+) -> dict[str, Service]:
+    """Build services; errors name the service."""
+    built = {}
+    for name, service in services.items():
+        try:
+            built[name] = service.build(locations, roads, place)
+        except InvalidValue as error:
+            raise InvalidValue(f"service {name}: {error}", code=error.code) from error
+    return built
 
 
 class _Building:

@@ -18,6 +18,7 @@ from sim.world.distances.manhattan import manhattan
 from sim.world.distances.road import road
 from sim.world.grid import Grid, require_grid
 from sim.world.locations import Bounds, Locations, LocationSet
+from sim.world.service import Service
 
 if TYPE_CHECKING:
     from sim.world.roads.graph import Roads
@@ -30,6 +31,7 @@ __all__ = [
     "Grid",
     "LocationSet",
     "Locations",
+    "Service",
     "World",
     "euclidean",
     "manhattan",
@@ -50,6 +52,8 @@ class World:
     """d_P, in which the adversary error is measured."""
     quality_distance: Distance
     """d_Q, in which the quality loss is measured."""
+    services: Mapping[str, Service] = field(default_factory=dict)
+    """Services that users ask about their location, by name."""
     _derived: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ from sim.interfaces import Generator
 from sim.world.distance import Distance
 from sim.world.grid import Grid
 from sim.world.locations import Bounds, Locations
+from sim.world.service import Service
 
 if TYPE_CHECKING:
     from sim.world.roads.graph import Roads
@@ -169,3 +170,16 @@ class DistanceParameters(Parameters):
     @abstractmethod
     def build(self, locations: Locations, roads: Roads | None, place: Place) -> Distance:
         """Return the distance between locations; `place` resolves file names."""
+
+
+class ServiceParameters(Parameters):
+    """Parameters of a service that users ask about their location."""
+
+    @property
+    def needs_roads(self) -> bool:
+        """Whether the loss is measured along roads."""
+        return False
+
+    @abstractmethod
+    def build(self, locations: Locations, roads: Roads | None, place: Place) -> Service:
+        """Return the service; `place` resolves file names."""

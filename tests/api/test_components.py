@@ -264,6 +264,13 @@ def test_lists_of_components() -> None:
         sim.list_parameters("exp")
 
 
+def test_a_world_with_services(tmp_path: Path) -> None:
+    (tmp_path / "zones.csv").write_text("cell,label\n0,a\n1,a\n2,b\n3,b\n")
+    zones = {"zone": {"kind": "zone", "labels": "zones.csv"}}
+    world = sim.make_world("rectangle", rows=1, cols=4, width_km=4, height_km=1, services=zones, folder=tmp_path)
+    assert world.services["zone"].matrix()[0].tolist() == [0, 0, 1, 1]
+
+
 def test_world_from_parameters() -> None:
     world = sim.make_world(quality_distance="euclidean", rows=5, cols=5)
     assert world.n_cells == 25

@@ -57,6 +57,10 @@ def run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     answers = sim.Result.open(folder / "run").answers()
     answers.table.to_csv(folder / "run" / "answers.csv", index=False)
     answers.home_exposure.to_csv(folder / "run" / "home_exposure.csv", index=False)
+    (folder / "points.csv").write_text("x,y\n1,1\n4,3\n")
+    nearest = {"kind": "nearest_points", "file": "points.csv", "columns": {"x_km": "x", "y_km": "y"}}
+    services = sim.Result.open(folder / "run").services({"nearest": nearest}, folder=folder)
+    services.table.to_csv(folder / "run" / "services.csv", index=False)
     return folder / "run"
 
 

@@ -1,4 +1,4 @@
-"""Every design in a world with road and semantic distances for loss and error."""
+"""Every design in a world with road, semantic and service distances for loss and error."""
 
 from __future__ import annotations
 
@@ -9,18 +9,24 @@ import pytest
 from pydantic import TypeAdapter
 
 from sim.components.registry import OneOf, registry
-from sim.interfaces import ChannelCapabilities, FloatArray, has_own_outputs
+from sim.interfaces import Channel, ChannelCapabilities, FloatArray, has_own_outputs
 from sim.lppm.parameters import DesignParameters
 from sim.lppm.theory import theory
 from sim.world import Distance, Grid, World
 from sim.world.distances.road import road
 from sim.world.distances.semantic import semantic
+from sim.world.distances.service import service_distance
 from sim.world.roads.lattice import lattice
+from sim.world.services.extra_travel import ExtraTravel
+from sim.world.services.nearest_points import NearestPoints
 
 GRID = Grid.region(rows=3, cols=4, south=48.85, north=48.877, west=2.33, east=2.3846)  # about 4 x 3 km
 ROADS = lattice(GRID, spacing_km=0.7, one_way_share=0.6, rng=np.random.default_rng(1))
 BY_ROAD = road(GRID, ROADS)
 BY_KIND = semantic(["home", "food/pizza", "food/sushi", "work", "home", "park"] * 2, apart_km=2.0)
+CAFES = np.random.default_rng(3).uniform(0, 3, (2, 9))
+BY_RECALL = service_distance(NearestPoints(GRID, x_km=CAFES[0], y_km=CAFES[1], k=3), km_per_unit=2.0)
+BY_TRAVEL = service_distance(ExtraTravel(GRID, roads=ROADS, x_km=CAFES[0], y_km=CAFES[1]))
 PRIOR: FloatArray = np.random.default_rng(2).dirichlet(np.full(12, 0.8))
 BUDGET_KM = 0.6
 
@@ -43,7 +49,9 @@ def designs() -> list[dict[str, Any]]:
     "parameters", designs(), ids=lambda parameters: f"{parameters['kind']}{'-budget' if len(parameters) > 1 else ''}"
 )
 @pytest.mark.parametrize(
-    ("quality", "privacy"), [(BY_ROAD, BY_KIND), (BY_KIND, BY_ROAD)], ids=["loss by road", "loss by kind"]
+    ("quality", "privacy"),
+    [(BY_ROAD, BY_KIND), (BY_KIND, BY_ROAD), (BY_RECALL, BY_ROAD), (BY_TRAVEL, BY_ROAD)],
+    ids=["loss by road", "loss by kind", "points missing", "extra travel"],
 )
 def test_every_design_uses_the_distances_of_the_world(
     parameters: dict[str, Any], quality: Distance, privacy: Distance
@@ -72,3 +80,24 @@ def test_every_design_uses_the_distances_of_the_world(
     assert -1e-12 <= error <= without_report + 1e-9
     if "quality_budget_km" in parameters:
         assert loss <= BUDGET_KM + 1e-4
+
+
+@pytest.mark.parametrize("quality", [BY_RECALL, BY_TRAVEL], ids=["points missing", "extra travel"])
+def test_designs_minimise_the_loss_of_a_service(quality: Distance) -> None:
+    """No replacement of outputs loses less than the remap, and no channel protects better than the linear program."""
+    world = World(locations=GRID, roads=ROADS, privacy_distance=BY_ROAD, quality_distance=quality)
+
+    def channel(**design: Any) -> Channel:
+        return TypeAdapter(AnyDesign).validate_python(design).build(world)(PRIOR)
+
+    weights = PRIOR[:, None] * channel(kind="exponential", epsilon_per_km=0.4, remap=False).matrix()
+    least_km = sum(min(weights[:, z] @ quality.matrix_km) for z in range(12))
+    remapped = theory(channel(kind="exponential", epsilon_per_km=0.4), PRIOR, quality=quality, privacy=BY_ROAD)
+    assert remapped.quality_loss_km == pytest.approx(least_km)
+    assert least_km < 0.99 * float((weights * quality.matrix_km).sum())
+    optimal = channel(kind="optimal_privacy", quality_budget_km=least_km)
+    best = theory(optimal, PRIOR, quality=quality, privacy=BY_ROAD)
+    assert best.quality_loss_km <= least_km + 1e-6
+    assert best.adversary_error_km is not None
+    assert remapped.adversary_error_km is not None
+    assert best.adversary_error_km >= remapped.adversary_error_km - 1e-6

@@ -12,7 +12,7 @@ from sim.interfaces import FloatArray
 from sim.world import Grid, World, manhattan
 
 DISTANCE = manhattan(Grid.san_francisco())
-WORLD = World(grid=Grid.san_francisco(), roads=None, privacy_distance=DISTANCE, quality_distance=DISTANCE)
+WORLD = World(locations=Grid.san_francisco(), roads=None, privacy_distance=DISTANCE, quality_distance=DISTANCE)
 REACHES_KM, STAYS = [2.5, 12.0], [0.1, 0.5]
 
 

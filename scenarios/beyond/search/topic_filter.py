@@ -16,7 +16,7 @@ from sim.world import Grid, World, manhattan
 
 GRID = Grid.san_francisco()
 DISTANCE = manhattan(GRID)
-WORLD = World(grid=GRID, roads=None, privacy_distance=DISTANCE, quality_distance=DISTANCE)
+WORLD = World(locations=GRID, roads=None, privacy_distance=DISTANCE, quality_distance=DISTANCE)
 
 
 @cache

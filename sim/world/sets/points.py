@@ -108,6 +108,14 @@ def read_points(path: Path, columns: PointColumns | None = None, *, reach_km: fl
     )
 
 
+def positions_on(path: Path, columns: PointColumns, locations: Locations) -> tuple[FloatArray, FloatArray]:
+    """Return the positions of the rows of a file in km east and north of the south-west corner of some locations."""
+    table = _Table(path, columns)
+    if columns.x_km is not None:
+        return table.numbers("x_km", -_MOST_KM, _MOST_KM), table.numbers("y_km", -_MOST_KM, _MOST_KM)
+    return locations.to_km(*table.degrees())
+
+
 def positions_in_degrees(path: Path) -> tuple[FloatArray, FloatArray]:
     """Return latitudes and longitudes of the rows of a file."""
     return _Table(path, PointColumns()).degrees()

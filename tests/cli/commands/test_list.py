@@ -46,7 +46,7 @@ def test_list_of_one_family() -> None:
         groups = {kind: group_of(family, kind) for kind in kinds}
         assert list(kind_lines(lines)) == sorted(kinds, key=groups.__getitem__)
     message = refused("list", "desing")
-    assert "'desing'. Did you mean 'design'? Families: grid, locations, roads, distance, mobility" in message
+    assert "'desing'. Did you mean 'design'? Families: grid, locations, roads, distance, service, mobility" in message
     assert "[unknown-family]" in message
     assert "[unknown-kind]" in refused("list", "design", "horse")
     assert "Did you mean" not in refused("list", "horse")

@@ -1,0 +1,1 @@
+"""Services that users ask about their location, one file each."""
