@@ -72,7 +72,7 @@ class DesignParameters(Parameters):
     """Whether the design needs locations with latitudes and longitudes."""
 
     without_grid: ClassVar[str] = "another design"
-    """What to use on locations other than the cells of a grid, if the design needs them."""
+    """Replacement on locations other than the cells of a grid, if the design needs them."""
 
     @property
     def needs_grid(self) -> bool:

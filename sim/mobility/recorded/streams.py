@@ -120,7 +120,7 @@ def _array(text: _Text, key: str) -> Iterator[tuple[int, str, Any]]:
 
 
 _CUT = ("", ".", "e", "E", "e+", "e-", "E+", "E-")
-"""What remains of the text if it ends within or after a number, without the part that is a number already."""
+"""Rest of the text after a number, if the number may continue in the next chunk."""
 
 
 class _Text:
