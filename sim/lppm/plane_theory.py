@@ -16,6 +16,8 @@ from sim.inference.geometric_median import best_point, tangent
 from sim.interfaces import FloatArray, Generator
 
 _BLOCK_NUMBERS = 2**20  # distances of a block: 8 MB
+_NEGLIGIBLE = 1e-25  # weights relative to the largest that change no sum by more than its rounding error
+_LEAST_LOG = -600.0  # of a likelihood, since arithmetic with subnormal numbers is slow
 
 
 class PlaneOutput(NamedTuple):
@@ -27,14 +29,18 @@ class PlaneOutput(NamedTuple):
     """f(z | .), shape (n_cells,)."""
 
 
+Median = Callable[[FloatArray, FloatArray, FloatArray], tuple[float, float]]
+"""The point that replaces an output, given weights and positions of locations."""
+
+
 class PlaneTheory(NamedTuple):
     """Metrics of a mechanism before and after its outputs are replaced by the best points of the plane."""
 
     loss_without_remap_km: float
     """Expected distance from the location to the output."""
     loss_km: float
-    """Expected distance from the location to the point that replaces the output. It equals P_AE, the error of the
-    optimal estimate in the plane: each such point is its own optimal estimate."""
+    """Expected distance from the location to the point that replaces the output. With exact medians it equals P_AE,
+    the error of the optimal estimate in the plane: each such point is its own optimal estimate."""
     entropy_bits: float
     """H(x | z), the remaining uncertainty about the location given the output."""
 
@@ -63,7 +69,13 @@ class Noise(NamedTuple):
 
 
 def posterior_metrics(
-    weights: FloatArray, x_km: FloatArray, y_km: FloatArray, *, at_x_km: float, at_y_km: float
+    weights: FloatArray,
+    x_km: FloatArray,
+    y_km: FloatArray,
+    *,
+    at_x_km: float,
+    at_y_km: float,
+    median: Median = best_point,
 ) -> PlaneTheory:
     """Return the metrics given an output at a point, all times its mass; weights(x) = prior(x) f(z | x).
 
@@ -71,24 +83,30 @@ def posterior_metrics(
     >>> posterior_metrics(np.array([0.25, 0.5, 0.25]), line, np.zeros(3), at_x_km=2.0, at_y_km=0.0)
     PlaneTheory(loss_without_remap_km=1.0, loss_km=0.5, entropy_bits=1.5)
     """
-    support = np.flatnonzero(weights)
+    support = np.flatnonzero(weights > _NEGLIGIBLE * weights.max())
     if support.size == 0:
         return PlaneTheory(0.0, 0.0, 0.0)
     weights, x_km, y_km = weights[support], x_km[support], y_km[support]
     before_km = tangent(x_km, y_km, weights, at_x_km, at_y_km).cost_km
-    after_km = tangent(x_km, y_km, weights, *best_point(weights, x_km, y_km)).cost_km
-    surprise_bits = np.log2(weights.sum()) - np.log2(weights)
-    return PlaneTheory(before_km, after_km, float(weights @ surprise_bits))
+    after_km = tangent(x_km, y_km, weights, *median(weights, x_km, y_km)).cost_km
+    return PlaneTheory(before_km, after_km, _entropy_bits(weights))
 
 
-def plane_theory(outputs: Iterable[PlaneOutput], prior: FloatArray, x_km: FloatArray, y_km: FloatArray) -> PlaneTheory:
+def plane_theory(
+    outputs: Iterable[PlaneOutput],
+    prior: FloatArray,
+    x_km: FloatArray,
+    y_km: FloatArray,
+    *,
+    median: Median = best_point,
+) -> PlaneTheory:
     """Return the exact metrics of a channel from all of its outputs; their likelihoods sum to 1 for each location.
 
     Outputs that are replaced by the same point count as different ones: H(x | z) is that before the remap, as in Oya
     et al. 2017. The other metrics do not depend on it.
     """
     each = [
-        posterior_metrics(prior * likelihood, x_km, y_km, at_x_km=at_x_km, at_y_km=at_y_km)
+        posterior_metrics(prior * likelihood, x_km, y_km, at_x_km=at_x_km, at_y_km=at_y_km, median=median)
         for at_x_km, at_y_km, likelihood in outputs
     ]
     return PlaneTheory(*np.sum(each, axis=0).tolist())
@@ -104,7 +122,8 @@ def exponential_outputs(x_km: FloatArray, y_km: FloatArray, *, epsilon_per_km: f
 
     def decay(block: FloatArray) -> FloatArray:
         away_km = np.hypot(x_km[block, None] - x_km, y_km[block, None] - y_km)
-        return np.exp(np.multiply(away_km, -epsilon_per_km, out=away_km), out=away_km)
+        logs = np.multiply(away_km, -epsilon_per_km, out=away_km)
+        return np.exp(np.maximum(logs, _LEAST_LOG, out=logs), out=logs)
 
     norms = np.concatenate([decay(block).sum(axis=1) for block in blocks])
     for block in blocks:
@@ -112,18 +131,21 @@ def exponential_outputs(x_km: FloatArray, y_km: FloatArray, *, epsilon_per_km: f
             yield PlaneOutput(float(x_km[cell]), float(y_km[cell]), row / norms)
 
 
-def coin_theory(prior: FloatArray, x_km: FloatArray, y_km: FloatArray, *, loss_km: float) -> PlaneTheory:
+def coin_theory(
+    prior: FloatArray, x_km: FloatArray, y_km: FloatArray, *, loss_km: float, median: Median = best_point
+) -> PlaneTheory:
     """Return the metrics of the coin with an expected loss: the location itself, or the best point h of the prior.
 
     `loss_km` is in [0, P0], where P0 is the expected loss of reporting h always. Every other report is certain.
     """
-    x, y = best_point(prior, x_km, y_km)
+    x, y = median(prior, x_km, y_km)
     most_km = tangent(x_km, y_km, prior, x, y).cost_km
     if not 0 <= loss_km <= most_km:
         raise ValueError(f"loss_km must be in [0, {most_km}], the loss of the best point, got {loss_km}")
     share = loss_km / most_km if most_km > 0 else 0.0
     certain = (x_km == x) & (y_km == y)  # a location at h is always reported as h
-    return posterior_metrics(np.where(certain, prior, share * prior), x_km, y_km, at_x_km=x, at_y_km=y)
+    weights = np.where(certain, prior, share * prior)
+    return posterior_metrics(weights, x_km, y_km, at_x_km=x, at_y_km=y, median=median)
 
 
 def laplace(epsilon_per_km: float) -> Noise:
@@ -142,20 +164,28 @@ def sampled_plane_theory(
 ) -> SampledPlaneTheory:
     """Return the metrics of continuous noise from `draws` >= 2 locations of the prior with an output each.
 
-    The loss before the remap is the mean of the drawn distances. The other metrics are means of their expectations
-    given the output.
+    Losses are those of the drawn location; the entropy is that of the posterior given the output.
     """
     support = np.flatnonzero(prior)
     prior, x_km, y_km = prior[support] / prior[support].sum(), x_km[support], y_km[support]
+    log_prior = np.log(prior)
     cells = rng.choice(prior.size, draws, p=prior)
     radii_km, angles = noise.radii_km(rng, draws), rng.uniform(0.0, 2 * np.pi, draws)
     at_x_km, at_y_km = x_km[cells] + radii_km * np.cos(angles), y_km[cells] + radii_km * np.sin(angles)
     metrics = np.empty((draws, len(PlaneTheory._fields)))
-    for draw, (x, y) in enumerate(zip(at_x_km.tolist(), at_y_km.tolist(), strict=True)):
-        logs = noise.log_density(np.hypot(x - x_km, y - y_km))
-        posterior = prior * np.exp(logs - logs.max())
+    for draw, (cell, x, y) in enumerate(zip(cells.tolist(), at_x_km.tolist(), at_y_km.tolist(), strict=True)):
+        logs = log_prior + noise.log_density(np.hypot(x - x_km, y - y_km))
+        near = logs > logs.max() + np.log(_NEGLIGIBLE)
+        posterior = np.exp(logs[near] - logs.max())
         posterior /= posterior.sum()
-        metrics[draw] = posterior_metrics(posterior, x_km, y_km, at_x_km=x, at_y_km=y)
-    metrics[:, 0] = radii_km
+        best_x, best_y = best_point(posterior, x_km[near], y_km[near])
+        away_km = np.hypot(best_x - x_km[cell], best_y - y_km[cell])
+        metrics[draw] = radii_km[draw], away_km, _entropy_bits(posterior)
     mean, deviation = metrics.mean(axis=0).tolist(), metrics.std(axis=0, ddof=1).tolist()
     return SampledPlaneTheory(PlaneTheory(*mean), PlaneTheory(*deviation), draws)
+
+
+def _entropy_bits(weights: FloatArray) -> float:
+    """Return the entropy of a distribution times its mass."""
+    positive = weights[weights > 0]
+    return float(positive @ (np.log2(positive.sum()) - np.log2(positive)))
