@@ -29,9 +29,9 @@ def points(real_data: Path) -> ccs17.Points:
 def rows(real_data: Path, mechanism: str, *parameters: float) -> list[Any]:
     results = ccs17.read_results(real_data / ccs17.RESULTS)
     chosen = np.isclose(results["parameter"].to_numpy()[:, None], parameters, rtol=1e-4).any(axis=1)
-    found = [row for _, row in results[chosen & (results["mechanism"] == mechanism)].iterrows()]
-    assert len(found) == len(parameters)
-    return found
+    matches = [row for _, row in results[chosen & (results["mechanism"] == mechanism)].iterrows()]
+    assert len(matches) == len(parameters)
+    return matches
 
 
 @pytest.mark.data

@@ -46,16 +46,16 @@ def lowest_cost_km(weights: FloatArray) -> float:
 @pytest.mark.parametrize("block_numbers", [1, 20, 2**20])
 def test_exponential_by_enumeration(epsilon: float, block_numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BLOCK_NUMBERS", block_numbers)
-    found = plane_theory(exponential_outputs(X_KM, Y_KM, epsilon_per_km=epsilon), PRIOR, X_KM, Y_KM)
+    metrics = plane_theory(exponential_outputs(X_KM, Y_KM, epsilon_per_km=epsilon), PRIOR, X_KM, Y_KM)
     distance = euclidean(SCATTERED)
     base = exponential(distance, epsilon)
     joint = (PRIOR[:, None] * base.matrix()).T
     expected = theory(base, PRIOR, quality=distance, privacy=distance)
-    assert found.loss_without_remap_km == pytest.approx(expected.quality_loss_km, rel=1e-12)
-    assert found.loss_km == pytest.approx(sum(map(lowest_cost_km, joint)), rel=1e-8)
-    assert found.entropy_bits == pytest.approx(conditional_entropy_bits(joint), rel=1e-12)
+    assert metrics.loss_without_remap_km == pytest.approx(expected.quality_loss_km, rel=1e-12)
+    assert metrics.loss_km == pytest.approx(sum(map(lowest_cost_km, joint)), rel=1e-8)
+    assert metrics.entropy_bits == pytest.approx(conditional_entropy_bits(joint), rel=1e-12)
     assert expected.adversary_error_km is not None
-    assert found.loss_km <= expected.adversary_error_km * (1 + 1e-12), (
+    assert metrics.loss_km <= expected.adversary_error_km * (1 + 1e-12), (
         "estimates in the plane are at least as good as locations"
     )
 
@@ -68,8 +68,8 @@ def test_replacing_points_are_their_own_optimal_estimates() -> None:
     distinct, which = np.unique(points, axis=0, return_inverse=True)
     merged = np.array([joint[which.ravel() == place].sum(axis=0) for place in range(len(distinct))])
     assert len(merged) < len(joint)
-    found = plane_theory(exponential_outputs(X_KM, Y_KM, epsilon_per_km=1.0), PRIOR, X_KM, Y_KM)
-    assert sum(map(lowest_cost_km, merged)) == pytest.approx(found.loss_km, rel=1e-8)
+    metrics = plane_theory(exponential_outputs(X_KM, Y_KM, epsilon_per_km=1.0), PRIOR, X_KM, Y_KM)
+    assert sum(map(lowest_cost_km, merged)) == pytest.approx(metrics.loss_km, rel=1e-8)
 
 
 def test_coin_by_enumeration() -> None:
