@@ -40,9 +40,10 @@ class ScatteredKernel:
 
     def decay(self, x_km: FloatArray, y_km: FloatArray) -> FloatArray:
         """Return exp(-rate |x - p|) of points p and all locations x, shape (k, n_cells)."""
-        away_km = np.hypot(x_km[:, None] - self.x_km, y_km[:, None] - self.y_km)
-        np.multiply(away_km, -self.rate_per_km, out=away_km)
-        return np.exp(away_km, out=away_km)
+        east_km, north_km = x_km[:, None] - self.x_km, y_km[:, None] - self.y_km
+        squares = np.add(east_km * east_km, north_km * north_km, out=north_km)  # `hypot` takes three times as long
+        away_km = np.sqrt(squares, out=squares)
+        return np.exp(np.multiply(away_km, -self.rate_per_km, out=away_km), out=away_km)
 
     def decay_from(self, cell: int) -> FloatArray:
         """Return exp(-rate |x - z|) of one location z and all locations x, shape (n_cells,)."""

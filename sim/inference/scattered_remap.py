@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sim.inference.scattered_kernel import Nodes, ScatteredKernel
 from sim.inference.ties import MASS_FLOOR, TIE
@@ -24,9 +25,14 @@ from sim.interfaces import BoolArray, FloatArray, IntArray
 
 _MARGIN = 3 * TIE
 """Costs closer than this share of the longest distance are left to the exact search, which breaks ties."""
-_BLOCK = 2**20  # numbers of a temporary array
-_MOST_GROWTH = 300.0
+_BLOCK = 2**20  # numbers in a temporary array
+_MOST_GROWTH = 30.0
 """Logarithm of the change of the kernel within a group above which the group is divided without a test."""
+_POSITION_ERROR = 16 * float(np.finfo(np.float32).eps)
+"""Error of distances at single precision, as a share of the longest distance."""
+_LEAST_LOG = np.float32(-85.0)  # of the kernel at single precision: no subnormal numbers
+_UNDERFLOW = 1e-30
+"""Error of sums at single precision by this least logarithm, if the largest term is 1, for up to 10^6 locations."""
 _SECTORS = 8
 
 
@@ -45,6 +51,12 @@ class ScatteredRemap:
         rounding = 2 * kernel.n_cells * float(np.finfo(np.float64).eps)
         self._margin_km = (_MARGIN + rounding) * longest_km
         self._weights = prior / kernel.norm
+        self._support = np.flatnonzero(self._weights)
+        self._middle_km = float(kernel.x_km.mean()), float(kernel.y_km.mean())
+        self._x_km = np.float32(kernel.x_km[self._support] - self._middle_km[0])
+        self._y_km = np.float32(kernel.y_km[self._support] - self._middle_km[1])
+        self._longest_km = longest_km
+        self._sum_error = 4 * (kernel.n_cells + 16) * float(np.finfo(np.float32).eps)
         self._cells: dict[int, int] = {}
         self.searched = 0
         """Number of outputs that were remapped by search so far."""
@@ -74,26 +86,42 @@ class ScatteredRemap:
             answers[output] = self.cell(output) == cell
         return answers
 
-    def _excluded(self, nodes: Nodes, terms: FloatArray) -> BoolArray:
-        """Return for which sets of outputs another location is better for all of them."""
-        grown = self._kernel.rate_per_km * nodes.radius_km
+    def _excluded(self, nodes: Nodes, terms: NDArray[np.float32]) -> BoolArray:
+        """Return for which sets of outputs another location is better for all of them.
+
+        Sums are at single precision. Their relative errors count as growth of the kernel: those of positions as a
+        larger radius, those of sums of positive terms as `_sum_error`.
+        """
+        reach_km = nodes.radius_km + _POSITION_ERROR * self._longest_km
+        growth = self._kernel.rate_per_km * reach_km + self._sum_error
         excluded = np.zeros(nodes.first.size, dtype=np.bool_)
-        for block in _blocks(np.flatnonzero(grown < _MOST_GROWTH), self._kernel.n_cells):
-            sums = self._kernel.decay(nodes.x_km[block], nodes.y_km[block]) @ terms
-            gain, loss = np.split(sums[:, 1:], 2, axis=1)
-            growth = np.exp(grown[block])[:, None]
-            excluded[block] = (gain / growth > (loss + self._margin_km * sums[:, :1]) * growth).any(axis=1)
+        for block in _blocks(np.flatnonzero(growth < _MOST_GROWTH), self._x_km.size):
+            sums = self._decay(nodes.x_km[block], nodes.y_km[block]) @ terms
+            gain, loss = np.split(sums[:, 1:].astype(np.float64), 2, axis=1)
+            factor = np.exp(growth[block])[:, None]
+            lead = (gain - _UNDERFLOW) / factor - (loss + self._margin_km * sums[:, :1] + _UNDERFLOW) * factor
+            excluded[block] = (lead > 0).any(axis=1)
         return excluded
 
-    def _terms(self, cell: int) -> FloatArray:
+    def _decay(self, x_km: FloatArray, y_km: FloatArray) -> NDArray[np.float32]:
+        """Return exp(-rate |x - p|) of points p and the locations x with weight, times a constant of each point."""
+        middle_x, middle_y = self._middle_km
+        east_km = np.float32(x_km - middle_x)[:, None] - self._x_km
+        north_km = np.float32(y_km - middle_y)[:, None] - self._y_km
+        away_km = np.sqrt(east_km * east_km + north_km * north_km)
+        away_km -= away_km.min(axis=1, keepdims=True)
+        return np.exp(np.maximum(np.float32(-self._kernel.rate_per_km) * away_km, _LEAST_LOG))
+
+    def _terms(self, cell: int) -> NDArray[np.float32]:
         """Return, for each location x, its weight and those times the positive and negative parts of |x - c| - |x - y|.
 
-        The shape is (n_cells, 1 + 2 k) for k other locations y.
+        The shape is (support, 1 + 2 k) for k other locations y; the largest number is 1.
         """
         away_km = self._away_km(cell)
         closer_km = np.array([away_km - self._away_km(other) for other in self._others(cell).tolist()])
         closer = self._weights * closer_km.reshape(-1, away_km.size)
-        return np.ascontiguousarray(np.vstack([self._weights, np.maximum(closer, 0.0), np.maximum(-closer, 0.0)]).T)
+        terms = np.vstack([self._weights, np.maximum(closer, 0.0), np.maximum(-closer, 0.0)])[:, self._support]
+        return np.ascontiguousarray((terms / terms.max()).T, dtype=np.float32)
 
     def _proven(self, outputs: IntArray, cell: int) -> BoolArray:
         """Return for which outputs the location is the best point of the plane, by more than a tie."""
