@@ -24,6 +24,7 @@ POINT_GAP_KM = 1e-9
 """Largest excess of the expected distance of `best_point` over the minimum, in km: a micrometre."""
 _MOST_STEPS = 200
 _HALVINGS = 40
+_ROUNDING = 1e-13  # relative error of a cost
 _SNAP_EVERY = 3  # steps after which the location that attracts most is tried
 _NEWTON_STEPS = 8
 _SHRINK_BELOW = 0.7  # share of remaining candidates at which the arrays are compressed
@@ -107,36 +108,50 @@ def best_point(weights: FloatArray, x_km: FloatArray, y_km: FloatArray) -> tuple
         slope = float(np.hypot(here.slope_x, here.slope_y))
         if (slope - here.own) * reach <= POINT_GAP_KM:
             return x, y
-        if step % _SNAP_EVERY == _SNAP_EVERY - 1:
-            heaviest = int((weights / (np.hypot(x_km - x, y_km - y) + 1e-9)).argmax())
-            at = float(x_km[heaviest]), float(y_km[heaviest])
-            candidate = tangent(x_km, y_km, weights, *at)
-            if candidate.cost_km <= here.cost_km:
-                (x, y), here = at, candidate
-                continue
-        x, y, here = _stepped(weights, x_km, y_km, (x, y), here)
+        snapped = _snapped(weights, x_km, y_km, (x, y), here) if step % _SNAP_EVERY == _SNAP_EVERY - 1 else None
+        moved = snapped or _stepped(weights, x_km, y_km, (x, y), here) or _snapped(weights, x_km, y_km, (x, y), here)
+        if moved is None:
+            return x, y
+        x, y, here = moved
     return x, y
+
+
+def _snapped(
+    weights: FloatArray, x_km: FloatArray, y_km: FloatArray, at: tuple[float, float], here: Tangent
+) -> tuple[float, float, Tangent] | None:
+    """Return the location that attracts most, its tangent last; None if its cost is higher or the point is there."""
+    heaviest = int((weights / (np.hypot(x_km - at[0], y_km - at[1]) + 1e-9)).argmax())
+    x, y = float(x_km[heaviest]), float(y_km[heaviest])
+    there = tangent(x_km, y_km, weights, x, y)
+    return (x, y, there) if candidate.cost_km <= here.cost_km and (x, y) != at else None
 
 
 def _stepped(
     weights: FloatArray, x_km: FloatArray, y_km: FloatArray, at: tuple[float, float], here: Tangent
-) -> tuple[float, float, Tangent]:
-    """Return a point with a lower cost, its tangent last: a Newton step, or a step of Weiszfeld's, halved if needed."""
+) -> tuple[float, float, Tangent] | None:
+    """Return a better point, its tangent last: a Newton step, or a step of Weiszfeld's, halved if needed.
+
+    Near the minimum, costs differ by less than their rounding errors: there, a better point has a smaller slope. None:
+    no better point is known.
+    """
+    slope = float(np.hypot(here.slope_x, here.slope_y))
     determinant = here.bend_xx * here.bend_yy - here.bend_xy**2
     trace = here.bend_xx + here.bend_yy
     if here.own == 0 and determinant > 1e-12 * trace**2:
         step_x = (here.bend_yy * here.slope_x - here.bend_xy * here.slope_y) / determinant
         step_y = (here.bend_xx * here.slope_y - here.bend_xy * here.slope_x) / determinant
     else:  # at a location with weight, the others decide the direction (Vardi and Zhang 2000); the trace is Weiszfeld's
-        share = max(1 - here.own / float(np.hypot(here.slope_x, here.slope_y)), 0.0) / trace
+        share = max(1 - here.own / slope, 0.0) / trace
         step_x, step_y = share * here.slope_x, share * here.slope_y
     for _ in range(_HALVINGS):
         x, y = at[0] - step_x, at[1] - step_y
         candidate = tangent(x_km, y_km, weights, x, y)
-        if candidate.cost_km < here.cost_km:
+        if candidate.cost_km < here.cost_km * (1 - _ROUNDING):
+            return x, y, candidate
+        if candidate.cost_km <= here.cost_km * (1 + _ROUNDING) and np.hypot(candidate.slope_x, candidate.slope_y) < slope / 2:
             return x, y, candidate
         step_x, step_y = step_x / 2, step_y / 2
-    return *at, here
+    return None
 
 
 class _Search:

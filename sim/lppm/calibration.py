@@ -21,6 +21,7 @@ from sim.lppm.channels.planar import PlanarExponentialChannel, PlanarRemappedCha
 from sim.lppm.channels.plane import PlaneRemappedChannel
 from sim.lppm.channels.product import ProductChannel
 from sim.lppm.channels.remapped import RemappedChannel
+from sim.lppm.channels.scattered import ScatteredExponentialChannel
 from sim.lppm.outputs import Points
 from sim.lppm.remap import loss_matrix
 from sim.world.distance import Distance
@@ -34,6 +35,7 @@ _WITH_LOSS = (
     | MatrixChannel
     | RemappedChannel
     | PlanarExponentialChannel
+    | ScatteredExponentialChannel
     | PlanarRemappedChannel
     | MixChannel
     | ConstantChannel
@@ -113,7 +115,9 @@ class ByEpsilon(BaseAndRemap):
 
 def remapped(base: BaseChannel, prior: FloatArray, distance: Distance) -> RemappedChannel | PlanarRemappedChannel:
     """Return a channel whose outputs are replaced by the optimal cells under a prior."""
-    if isinstance(base, PlanarExponentialChannel) and isinstance(distance, EuclideanDistance):
+    if isinstance(base, PlanarExponentialChannel | ScatteredExponentialChannel) and isinstance(
+        distance, EuclideanDistance
+    ):
         return PlanarRemappedChannel(base, prior, distance)
     return RemappedChannel.optimal(base, prior, distance)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from sim.inference import kernels
+from sim.inference import geometric_median, kernels
 from sim.inference.geometric_median import best_point
 from sim.interfaces import FloatArray
 
@@ -57,3 +58,23 @@ def test_a_location_with_half_of_the_weight_is_the_median() -> None:
     x_km, y_km, weights = rng.normal(size=200), rng.normal(size=200), rng.random(200)
     weights[7] = weights.sum() - weights[7]
     assert best_point(weights, x_km, y_km) == (x_km[7], y_km[7])
+
+
+def test_the_search_needs_few_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Near the minimum, where costs differ by rounding errors only, the search neither stalls nor halves steps."""
+    evaluations = 0
+    original = geometric_median.tangent
+
+    def counted(*arguments: Any) -> geometric_median.Tangent:
+        nonlocal evaluations
+        evaluations += 1
+        return original(*arguments)
+
+    monkeypatch.setattr(geometric_median, "tangent", counted)
+    rng = np.random.default_rng(5)
+    x_km, y_km, prior = rng.normal(0, 3, 400), rng.normal(0, 3, 400), rng.dirichlet(np.full(400, 0.3))
+    for output in range(400):
+        evaluations = 0
+        weights = prior * np.exp(-2.0 * np.hypot(x_km - x_km[output], y_km - y_km[output]))
+        best_point(weights, x_km, y_km)
+        assert evaluations < 60

@@ -15,6 +15,7 @@ from sim.world.locations import Locations
 
 _DIGITS = 9
 """Decimals of convolved visits: convolution by Fourier transform rounds, and ties must stay ties."""
+_BLOCK = 256  # locations whose neighbours are listed together
 
 
 def positions_km(locations: Locations) -> FloatArray:
@@ -43,10 +44,10 @@ def covered_visits(visits: FloatArray, locations: Locations, radius_km: float) -
     tree = cKDTree(positions_km(locations))
     visited = np.flatnonzero(visits)
     covered = np.zeros(locations.n_cells)
-    for cell, near in zip(
-        visited.tolist(), tree.query_ball_point(tree.data[visited], radius_km + BORDER_KM), strict=True
-    ):
-        covered[near] += visits[cell]
+    for block in np.array_split(visited, max(1, visited.size // _BLOCK)):  # lists of neighbours take much memory
+        near = tree.query_ball_point(tree.data[block], radius_km + BORDER_KM)
+        for cell, cells in zip(block.tolist(), near, strict=True):
+            covered[cells] += visits[cell]
     return np.round(covered, _DIGITS)
 
 

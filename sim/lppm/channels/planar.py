@@ -1,13 +1,14 @@
 """The exponential mechanism under the Euclidean distance on large grids, without a matrix.
 
 The remapped channel computes single outputs on demand: the cell that replaces a sampled output, and the outputs that
-become a report. See `sim.inference.planar_remap`.
+become a report. See `sim.inference.planar_remap`, and `sim.inference.scattered_remap` for scattered locations.
 """
 
 from __future__ import annotations
 
 from array import array
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -18,8 +19,9 @@ from sim.inference.dense import require_dense
 from sim.inference.planar_grid import PlanarGrid
 from sim.inference.planar_kernel import PlanarKernel, sums_over_grid
 from sim.inference.planar_remap import PlanarRemap
-from sim.inference.source_sets import SourceSets, single, source_set
-from sim.interfaces import FloatArray, Generator, IntArray
+from sim.inference.source_sets import single, source_set
+from sim.interfaces import BoolArray, FloatArray, Generator, IntArray
+from sim.lppm.channels.base import BaseChannel
 from sim.lppm.channels.remapped import RemappedChannel
 from sim.lppm.channels.sampling import draw
 from sim.lppm.remap import loss_matrix
@@ -97,6 +99,18 @@ class PlanarExponentialChannel:
         """Return f(z | .) in compact form if all outputs pass through a table."""
         return CompactRow(self.kernel, source_set(table == output, self.kernel.grid.cols))
 
+    def single_remap(self, prior: FloatArray, distance: EuclideanDistance) -> PlanarRemap:
+        """Return the remap of single outputs under a prior."""
+        return PlanarRemap(self.kernel, prior, best_cell=distance.best_cell, longest_km=distance.longest_km)
+
+    def column_of(self, sources: BoolArray) -> FloatArray:
+        """Return the sum of f(z | .) over some outputs z."""
+        return self.kernel.column(source_set(sources, self.kernel.grid.cols), self.n_cells)
+
+    def compact_of(self, sources: BoolArray) -> CompactRow:
+        """Return the sum of f(z | .) over some outputs z in compact form."""
+        return CompactRow(self.kernel, source_set(sources, self.kernel.grid.cols))
+
     def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
         """Return the optimal cell to report instead of each output under this prior; an error on a large grid."""
         require_table_of_outputs(self.n_cells, distance.kind)
@@ -111,18 +125,46 @@ class PlanarExponentialChannel:
         return loss_matrix(self.matrix(), prior, distance, np.arange(self.n_outputs) if table is None else table)
 
 
+class PlanarBase(BaseChannel, Protocol):
+    """A base channel whose outputs can be remapped one at a time."""
+
+    def single_remap(self, prior: FloatArray, distance: EuclideanDistance) -> SingleRemap:
+        """Return the remap of single outputs under a prior."""
+        ...
+
+    def column_of(self, sources: BoolArray) -> FloatArray:
+        """Return the sum of f(z | .) over some outputs z, shape (n_cells,)."""
+        ...
+
+    def compact_of(self, sources: BoolArray) -> CompactRow | None:
+        """Return the sum of f(z | .) over some outputs z in compact form; None without such a form."""
+        ...
+
+
+class SingleRemap(Protocol):
+    """A remap that is computed for the outputs that occur."""
+
+    def cell(self, output: int) -> int:
+        """Return the cell that replaces an output."""
+        ...
+
+    def sources(self, cell: int) -> BoolArray:
+        """Return which outputs become this cell, shape (n_cells,)."""
+        ...
+
+
 class PlanarRemappedChannel:
     """The exponential mechanism with remap: f(z | x) sums f~(z~ | x) over the outputs z~ that become z.
 
     Only outputs that occur are remapped. The probabilities of all outputs are available up to 3,000 cells.
     """
 
-    def __init__(self, base: PlanarExponentialChannel, prior: FloatArray, distance: EuclideanDistance) -> None:
+    def __init__(self, base: PlanarBase, prior: FloatArray, distance: EuclideanDistance) -> None:
         self.base = base
         self.n_cells = self.n_outputs = base.n_cells
         self._prior, self._distance = prior, distance
-        self._remap = PlanarRemap(base.kernel, prior, best_cell=distance.best_cell, longest_km=distance.longest_km)
-        self._known: dict[int, tuple[SourceSets, FloatArray]] = {}
+        self._remap = base.single_remap(prior, distance)
+        self._known: dict[int, tuple[CompactRow | None, FloatArray]] = {}
 
     def sample(self, cell: int, rng: Generator) -> int:
         """Draw an output."""
@@ -130,11 +172,11 @@ class PlanarRemappedChannel:
 
     def likelihood(self, output: int) -> FloatArray:
         """Return f(z | .), read-only; the latest are cached, because a fixed belief's channel serves many queries."""
-        return self._sources_and_likelihood(output)[1]
+        return self._forms(output)[1]
 
-    def compact_likelihood(self, output: int) -> CompactRow:
-        """Return f(z | .) in compact form."""
-        return CompactRow(self.base.kernel, self._sources_and_likelihood(output)[0])
+    def compact_likelihood(self, output: int) -> CompactRow | None:
+        """Return f(z | .) in compact form; None without such a form."""
+        return self._forms(output)[0]
 
     def row(self, cell: int) -> FloatArray:
         """Return f(. | x)."""
@@ -159,11 +201,12 @@ class PlanarRemappedChannel:
     def estimates_revealing(self, reveal: float, prior: FloatArray, distance: Distance) -> None:
         """Return None: the estimates for all outputs are computed from likelihoods."""
 
-    def _sources_and_likelihood(self, output: int) -> tuple[SourceSets, FloatArray]:
+    def _forms(self, output: int) -> tuple[CompactRow | None, FloatArray]:
+        """Return f(z | .) in compact form and in full."""
         known = self._known.get(output)
         if known is None:
-            sources = source_set(self._remap.sources(output), self.base.kernel.grid.cols)
-            known = self._known[output] = sources, read_only(self.base.kernel.column(sources, self.n_cells))
+            sources = self._remap.sources(output)
+            known = self._known[output] = self.base.compact_of(sources), read_only(self.base.column_of(sources))
             while len(self._known) > 1 and len(self._known) * known[1].nbytes > _CACHED_BYTES:
                 del self._known[next(iter(self._known))]
         return known
