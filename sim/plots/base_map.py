@@ -30,6 +30,8 @@ _SMALLEST_CELL_PT = 2.0
 """Size of a cell, in points, below which no borders of cells are drawn."""
 _DOT_PT, _DISC_PT = 1.0, 5.0
 """Diameter, in points, of a location without an outline, and of its belief."""
+_LEAST_SHARE = 0.01
+"""Smallest belief about a part of a road that is drawn, as a share of the largest."""
 
 Range = tuple[float, float]
 
@@ -106,15 +108,18 @@ class BaseMap:
             x = np.linspace(0, locations.width_km, locations.cols + 1)
             y = np.linspace(0, locations.height_km, locations.rows + 1)
             return panel.pcolormesh(x, y, belief.reshape(locations.shape), **look)
-        if locations.outlines is None:
-            return panel.scatter(locations.x_km, locations.y_km, s=_DISC_PT**2, c=belief, lw=0, **look)
-        if all(np.array_equal(one[0], one[-1]) for one in locations.outlines):
-            return panel.add_collection(PolyCollection(list(locations.outlines), array=belief, lw=0, **look))
-        order = np.argsort(belief)  # the most likely lines are drawn last; white ones would hide the roads
-        likely = order[belief[order] >= 0.01 * most]
-        lines = [locations.outlines[cell] for cell in likely.tolist()]
-        look["zorder"] = 0.7
-        return panel.add_collection(LineCollection(lines, array=belief[likely], linewidths=1.4, **look))
+        order = np.argsort(belief)  # the most likely locations are drawn last
+        values, outlines = belief[order], locations.outlines
+        if outlines is None:
+            x_km, y_km = locations.x_km[order], locations.y_km[order]
+            return panel.scatter(x_km, y_km, s=_DISC_PT**2, c=values, lw=0, **look)
+        drawn = [outlines[cell] for cell in order.tolist()]
+        if all(np.array_equal(one[0], one[-1]) for one in outlines):
+            return panel.add_collection(PolyCollection(drawn, array=values, lw=0, **look))
+        first = int(np.searchsorted(values, _LEAST_SHARE * most))  # nearly white lines would hide the roads
+        return panel.add_collection(
+            LineCollection(drawn[first:], array=values[first:], linewidths=1.4, **look | {"zorder": 0.7})
+        )
 
 
 @dataclass(frozen=True, slots=True)

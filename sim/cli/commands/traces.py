@@ -39,5 +39,5 @@ def traces(scenario: ScenarioOptions, *, out: Path, overwrite: bool) -> None:
     population = Population(Setting(study), 0)
     traces = population.traces
     with input_errors("cannot write the traces"):
-        write_csv(out, traces, population.setting.world.grid)
+        write_csv(out, traces, population.setting.world.locations)
     click.echo(visible(f"wrote {sum(map(len, traces)):,} queries of {len(traces)} users to {out}"))

@@ -257,17 +257,17 @@ def _read_index(parameters: ReplayParameters, grid: Locations, file: Path) -> Vi
     return VisitIndex.of(used, {"timed": table.timed, "report": report})
 
 
-def write_csv(path: str | Path, traces: Iterable[Trace], grid: Locations) -> None:
-    """Write traces with the columns user, time_s, cell and, for a georeferenced grid, lat and lon of the cell centres.
+def write_csv(path: str | Path, traces: Iterable[Trace], locations: Locations) -> None:
+    """Write traces with the columns user, time_s, cell and, for georeferenced locations, lat and lon of the cells.
 
     The same traces give the same bytes, also if compressed.
     """
     frames = [pd.DataFrame({"user": t.user, "time_s": t.times_s, "cell": t.cells}) for t in traces]
     empty = pd.DataFrame({"user": [], "time_s": [], "cell": []})
     table = pd.concat(frames, ignore_index=True) if frames else empty
-    if grid.bounds is not None:
+    if locations.bounds is not None:
         cells = table["cell"].to_numpy(dtype=np.int64)
-        lat, lon = grid.to_degrees(grid.x_km[cells], grid.y_km[cells])
+        lat, lon = locations.to_degrees(locations.x_km[cells], locations.y_km[cells])
         table["lat"], table["lon"] = lat.round(6), lon.round(6)
     compression: Any = {"method": "gzip", "mtime": 0} if Path(path).suffix == ".gz" else None
     table.to_csv(path, index=False, lineterminator="\n", compression=compression)
