@@ -36,13 +36,16 @@ class MapFrame:
         >>> MapFrame.of(pair)
         MapFrame(west_km=-3.0, south_km=-13.25, width_km=106.0, height_km=26.5, spacing_km=5.3)
         """
-        sides = []
+        middles, sides = [], []
         for at, size_km in ((locations.x_km, locations.width_km), (locations.y_km, locations.height_km)):
             low, high = min(float(at.min()), 0.0), max(float(at.max()), size_km)
-            sides.append(((low + high) / 2, high - low))
-        longer = (1 + 2 * _MARGIN) * max(*(side for _, side in sides), _LEAST_KM)
-        margin = longer * _MARGIN / (1 + 2 * _MARGIN)
-        width, height = (max(side + 2 * margin, _SLENDER * longer) for _, side in sides)
+            middles.append((low + high) / 2)
+            sides.append(high - low)
+        if max(sides) < _LEAST_KM:
+            sides = [_LEAST_KM, _LEAST_KM]
+        longer = (1 + 2 * _MARGIN) * max(sides)
+        margin = _MARGIN * max(sides)
+        width, height = (max(side + 2 * margin, _SLENDER * longer) for side in sides)
         spacing = min(*locations.cell_size_km) or longer
-        (x, _), (y, _) = sides
-        return cls(x - width / 2, y - height / 2, width, height, min(spacing, _MOST_SPACING * longer))
+        west, south = middles[0] - width / 2, middles[1] - height / 2
+        return cls(west, south, width, height, min(spacing, _MOST_SPACING * longer))

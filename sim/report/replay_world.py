@@ -13,7 +13,7 @@ from sim.analysis.tiles import Squares, Tiles
 from sim.analysis.trajectories import map_tiles
 from sim.interfaces import FloatArray, IntArray
 from sim.report.packing import pack
-from sim.world.locations import Locations
+from sim.world import LocationSet
 
 MOST_ROADS = 60_000
 """Maximum number of roads on a map; more would be illegible and leave too little space for the users."""
@@ -37,18 +37,19 @@ def replay_world(result: Result, point: int) -> dict[str, Any]:
         places["tiles"] = dict(zip(("rows", "cols"), tiles.shape, strict=True)) | {"size": tiles.size}
         corner = (0.0, 0.0)
     else:
-        assert not isinstance(tiles, Tiles)
         locations = world.restore_locations()
+        assert isinstance(locations, LocationSet)
+        assert not isinstance(tiles, Tiles)
         frame = MapFrame.of(locations)
         corner = (frame.west_km, frame.south_km)
-        places = _places(locations, frame, world.locations or {}) | {"tiles": _squares(tiles)}
+        places = packed_places(locations, frame) | {"tiles": _squares(tiles)}
     return places | {"roads": None if world.roads is None else _roads(world.roads, corner)}
 
 
-def _places(locations: Locations, frame: MapFrame, entry: Mapping[str, Any]) -> dict[str, Any]:
+def packed_places(locations: LocationSet, frame: MapFrame) -> dict[str, Any]:
     """Return positions, labels and outlines of locations, relative to the south-west corner of the frame."""
-    outlines: list[FloatArray] = [np.reshape(one, (-1, 2)) / 1000 for one in entry.get("outlines_m") or []]
-    drawn, labels = _outlines(outlines, frame) if outlines else None, locations.labels
+    outlines, labels = locations.outlines, locations.labels
+    drawn = None if outlines is None else _outlines(outlines, frame)
     return {
         "kind": locations.kind,
         "width_km": frame.width_km,
@@ -58,7 +59,7 @@ def _places(locations: Locations, frame: MapFrame, entry: Mapping[str, Any]) -> 
         "y_m": pack(np.rint((locations.y_km - frame.south_km) * 1000).astype(np.int32)),
         "labels": list(labels) if labels and sum(map(len, labels)) <= MOST_LABELS else None,
         "outlines": drawn,
-        "too_detailed": bool(outlines) and drawn is None,
+        "too_detailed": outlines is not None and drawn is None,
     }
 
 
