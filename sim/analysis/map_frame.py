@@ -33,8 +33,9 @@ class MapFrame:
 
         >>> from sim.world.locations import LocationSet
         >>> pair = LocationSet(kind="points", x_km=[0.0, 100.0], y_km=[0.0, 0.0], width_km=100.0, height_km=0.0)
-        >>> MapFrame.of(pair)
-        MapFrame(west_km=-3.0, south_km=-13.25, width_km=106.0, height_km=26.5, spacing_km=5.3)
+        >>> frame = MapFrame.of(pair)
+        >>> frame.west_km, frame.south_km, frame.width_km, frame.height_km
+        (-3.0, -13.25, 106.0, 26.5)
         """
         middles, sides = [], []
         for at, size_km in ((locations.x_km, locations.width_km), (locations.y_km, locations.height_km)):

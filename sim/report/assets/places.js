@@ -77,9 +77,10 @@ function shadePlace(context, track, plan, cell) {
   else context.fill();
 }
 
-// Draw all locations: borders of areas, lines, or dots.
+// Draw all locations: borders of areas that are large enough, lines, or dots.
 function drawPlaces(context, track, plan, colours) {
   const { places: { outlines, cells } } = track;
+  if (outlines?.closed && plan.right < 2) return;
   context.beginPath();
   for (let cell = 0; cell < cells; cell++) outlinePlace(context, track, plan, cell, cells > 2000 ? 1 : 1.7);
   context.strokeStyle = context.fillStyle = colours[outlines ? "--rule" : "--soft"];
