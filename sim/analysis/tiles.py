@@ -85,5 +85,7 @@ class Squares:
 
     def sums(self, values: FloatArray) -> FloatArray:
         """Return the sum over the locations of each square, shape (n, squares), of values of shape (n, n_cells)."""
-        sums = [np.bincount(self.square, weights=row, minlength=self.rows * self.cols) for row in values]
-        return np.array(sums).reshape(len(values), self.rows * self.cols)
+        sums = np.zeros((len(values), self.rows * self.cols))
+        for row, own in enumerate(values):
+            sums[row] = np.bincount(self.square, weights=own, minlength=self.rows * self.cols)
+        return sums

@@ -78,8 +78,8 @@ class BaseMap:
                 self._draw_lines(panel, self.locations)
         elif self.locations.outlines is None:
             x_km, y_km = self.locations.x_km, self.locations.y_km
-            dots = {"s": _DOT_PT**2, "color": _ROAD, "lw": 0, "zorder": 0.5}
-            panel.scatter(x_km, y_km, rasterized=len(x_km) > MOST_QUADS, **dots)
+            many = len(x_km) > MOST_QUADS
+            panel.scatter(x_km, y_km, s=_DOT_PT**2, color=_ROAD, lw=0, zorder=0.5, rasterized=many)
         else:
             outlines = self.locations.outlines
             panel.add_collection(LineCollection(outlines, colors=_OUTLINE, linewidths=0.4, zorder=0.4))
