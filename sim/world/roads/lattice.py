@@ -99,7 +99,7 @@ def _check_size(grid: Locations, spacing_km: float) -> None:
     crossings = _lines(grid.width_km, spacing_km) * _lines(grid.height_km, spacing_km)
     if not 2 <= crossings <= MOST_CROSSINGS:
         raise InvalidValue(
-            f"spacing_km must give 2 to {MOST_CROSSINGS:,} crossings on a grid of {grid.width_km:g} x "
+            f"spacing_km must give 2 to {MOST_CROSSINGS:,} crossings in a region of {grid.width_km:g} x "
             f"{grid.height_km:g} km, got {spacing_km:g}, which gives {crossings:,}",
             code="lattice-size",
         )
