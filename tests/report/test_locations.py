@@ -161,6 +161,25 @@ def test_description_agrees_with_the_log(points_run: Result, browser_page: Page,
     )
 
 
+def test_marks_are_at_the_position_of_the_location(points_run: Result, browser_page: Page, tmp_path: Path) -> None:
+    browser_page.goto(write(tmp_path / "report.html", points_run).as_uri())
+    browser_page.wait_for_selector(".map[data-frames]")
+    browser_page.get_by_label("Time line by").select_option("query")
+    browser_page.get_by_label("Other users").select_option("hidden")
+    events = points_run.events()
+    own = events[(events["lppm"] == "SP-Exp") & (events["user"] == "user-001") & (events["index"] == 1)]
+    locations = points_run.manifest.worlds[0].restore_locations()
+    frame, canvas = MapFrame.of(locations), browser_page.locator(".replay-frame canvas")
+    box = canvas.bounding_box()
+    assert box is not None
+    cell = int(own["cell"].iloc[0])
+    scale = min((box["width"] - 20) / frame.width_km, (box["height"] - 40) / frame.height_km)
+    x = (box["width"] - scale * frame.width_km) / 2 + scale * (locations.x_km[cell] - frame.west_km)
+    y = 10 + scale * (frame.south_km + frame.height_km - locations.y_km[cell])
+    canvas.hover(position={"x": x, "y": y})
+    assert canvas.get_attribute("title") == "user-001"
+
+
 def test_labels_are_never_markup(tmp_path: Path, browser_page: Page) -> None:
     file = tmp_path / "points.csv"
     count = np.arange(len(HOSTILE))
