@@ -1,12 +1,16 @@
-"""Tiles of a grid: squares of cells, for maps of grids with more cells than a reader or a page can use."""
+"""Tiles of a map, which sum beliefs about more locations than a reader or a page can use."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
-from sim.interfaces import FloatArray
+from sim.analysis.map_frame import MapFrame
+from sim.interfaces import FloatArray, IntArray
+from sim.world.locations import Locations
 
 MOST_TILES = 4_000
 """Largest number of tiles of a map."""
@@ -51,4 +55,37 @@ class Tiles:
         grid[:, : self.rows, : self.cols] = values.reshape(-1, self.rows, self.cols)
         blocks = grid.reshape(len(values), down, self.size, across, self.size)
         sums: FloatArray = blocks.sum(axis=(2, 4)).reshape(len(values), down * across)
+        return sums
+
+
+@dataclass(frozen=True, slots=True)
+class Squares:
+    """A raster of squares over the frame of a map, from the south-west corner; each location belongs to one."""
+
+    rows: int
+    cols: int
+    """Numbers of rows and columns of squares."""
+    side_km: float
+    square: IntArray = field(repr=False)
+    """The square of each location, row by row, shape (n_cells,)."""
+
+    @classmethod
+    def of(cls, locations: Locations, most: int = MOST_TILES) -> Self | None:
+        """Return the smallest squares of which there are at most `most`; None if there are no more locations."""
+        if locations.n_cells <= most:
+            return None
+        frame = MapFrame.of(locations)
+        side_km = math.sqrt(frame.width_km * frame.height_km / most)
+        while math.ceil(frame.height_km / side_km) * math.ceil(frame.width_km / side_km) > most:
+            side_km *= 1.01
+        rows, cols = math.ceil(frame.height_km / side_km), math.ceil(frame.width_km / side_km)
+        row = np.minimum((locations.y_km - frame.south_km) // side_km, rows - 1).astype(np.int64)
+        col = np.minimum((locations.x_km - frame.west_km) // side_km, cols - 1).astype(np.int64)
+        return cls(rows, cols, side_km, row * cols + col)
+
+    def sums(self, values: FloatArray) -> FloatArray:
+        """Return the sum over the locations of each square, shape (n, squares), of values of shape (n, n_cells)."""
+        sums = np.zeros((len(values), self.rows * self.cols))
+        for row, own in enumerate(values):
+            sums[row] = np.bincount(self.square, weights=own, minlength=self.rows * self.cols)
         return sums

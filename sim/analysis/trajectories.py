@@ -16,7 +16,7 @@ from sim.analysis.beliefs import Beliefs
 from sim.analysis.event_log import LogPart, log_parts
 from sim.analysis.summary import LOSS_AND_ERROR, Totals
 from sim.analysis.sweep_labels import in_order
-from sim.analysis.tiles import Tiles
+from sim.analysis.tiles import Squares, Tiles
 from sim.analysis.time_series import Chosen, equal_rows, may_hold, parts_at
 from sim.interfaces import FloatArray, OutputSpace
 from sim.storage import worlds
@@ -89,7 +89,7 @@ class Trajectories:
     rows: pa.Table
     """Columns: COLUMNS."""
     beliefs: pd.DataFrame
-    """Columns: user, index, profile (by tile of `Tiles.of`)."""
+    """Columns: user, index, profile (by tile of `map_tiles`)."""
 
 
 class TrajectoryCollector:
@@ -115,7 +115,8 @@ class TrajectoryCollector:
                 self._tables[lppm, point].append(own)
                 beliefs = Beliefs.of(part).only([(lppm, point)], point, self.users)
                 if len(beliefs.index):
-                    profile = map_tiles(self._run, point).sums(beliefs.profile)
+                    tiles = map_tiles(self._run, point)
+                    profile = beliefs.profile if tiles is None else tiles.sums(beliefs.profile)
                     self._beliefs[lppm, point].append(replace(beliefs, profile=profile))
 
     def trajectories(self, lppm: str, point: int) -> Trajectories:
@@ -159,10 +160,12 @@ def query_counts(totals: Totals, point: int, lppm: str, attack: str) -> pd.Serie
     return counts
 
 
-def map_tiles(run: RunDirectory, point: int) -> Tiles:
-    """Return the tiles of the map of a sweep point."""
-    grid = run.manifest().world_of(point).grid
-    return Tiles(1, 1, 1) if grid is None else Tiles.of(grid["rows"], grid["cols"])
+def map_tiles(run: RunDirectory, point: int) -> Tiles | Squares | None:
+    """Return the tiles of the map of a sweep point; None: each of the few locations for itself."""
+    world = run.manifest().world_of(point)
+    if world.grid is None:
+        return Squares.of(world.restore_locations())
+    return Tiles.of(world.grid["rows"], world.grid["cols"])
 
 
 def users_to_replay(run: RunDirectory, totals: Totals, points: Chosen) -> list[str]:

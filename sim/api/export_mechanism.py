@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sim.api.mechanism_setup import lppm_mapping, setup_of, trained_on, world_mapping
 from sim.components.files import Place, data_folder
 from sim.components.permission import AllowCode, CodeAccess
+from sim.errors import input_errors
 from sim.lppm.mechanism import Mechanism
 from sim.mobility.statistics import Statistics
 from sim.protection.export import exported
@@ -80,4 +81,5 @@ def export_mechanism(
     built = setup.build_world(place)
     belief = setup.build_belief(built, trained_on(training, setup, place))
     mechanism = Mechanism(belief=belief, design=setup.build_design(built))
-    return exported(mechanism, built, setup.canonical()["lppm"])
+    with input_errors("export_mechanism"):
+        return exported(mechanism, built, setup.canonical()["lppm"])

@@ -123,7 +123,7 @@ def _of_frame(frame: pd.DataFrame) -> list[Trace]:
     if "cell" not in frame:
         raise InputError(
             f"the frame must have a column cell, got {', '.join(map(str, frame.columns))}; "
-            "world.grid.cell_of(lat, lon) returns the cells of coordinates",
+            "world.locations.cell_of(lat, lon) returns the cells of coordinates",
             code="no-such-column",
         )
     groups: Iterable[tuple[Any, pd.DataFrame]] = frame.groupby("user", sort=False) if "user" in frame else [("", frame)]

@@ -20,8 +20,9 @@ def require_dense(n_cells: int, what: str) -> None:
         most = int((DENSE_BYTES / 8) ** 0.5)
         raise InvalidValue(
             f"{what} ({n_cells:,} x {n_cells:,}) would take {size / 1e9:,.1f} GB of memory, allowed are "
-            f"{DENSE_BYTES / 1e9:g} GB, that is {most:,} cells. Use a coarser grid, or components that need no such "
-            "matrix: the designs exponential, location_hiding and coin with Manhattan or Euclidean quality distances "
+            f"{DENSE_BYTES / 1e9:g} GB, that is {most:,} cells. Use fewer locations, such as a coarser grid, or "
+            "components that need no such matrix: the designs exponential, location_hiding and coin with Manhattan or "
+            "Euclidean quality distances "
             "(the privacy distance may be by road), the beliefs fixed_profile, markov_filter, estimated_profile, "
             "recursive_profile and gravity_filter",
             code="matrix-too-large",

@@ -122,8 +122,8 @@ def _snapped(
     """Return the location that attracts most, its tangent last; None if its cost is higher or the point is there."""
     heaviest = int((weights / (np.hypot(x_km - at[0], y_km - at[1]) + 1e-9)).argmax())
     x, y = float(x_km[heaviest]), float(y_km[heaviest])
-    there = tangent(x_km, y_km, weights, x, y)
-    return (x, y, there) if candidate.cost_km <= here.cost_km and (x, y) != at else None
+    candidate = tangent(x_km, y_km, weights, x, y)
+    return (x, y, candidate) if candidate.cost_km <= here.cost_km and (x, y) != at else None
 
 
 def _stepped(
@@ -148,7 +148,10 @@ def _stepped(
         candidate = tangent(x_km, y_km, weights, x, y)
         if candidate.cost_km < here.cost_km * (1 - _ROUNDING):
             return x, y, candidate
-        if candidate.cost_km <= here.cost_km * (1 + _ROUNDING) and np.hypot(candidate.slope_x, candidate.slope_y) < slope / 2:
+        if (
+            candidate.cost_km <= here.cost_km * (1 + _ROUNDING)
+            and np.hypot(candidate.slope_x, candidate.slope_y) < slope / 2
+        ):
             return x, y, candidate
         step_x, step_y = step_x / 2, step_y / 2
     return None

@@ -20,7 +20,8 @@ from sim.plots import style
 from sim.plots.adaptation import adaptation_figure
 from sim.plots.answers import home_exposure_figure, located_figure
 from sim.plots.axis_control import AxisControl, controlled
-from sim.plots.map import BaseMap, Guesses, map_figure
+from sim.plots.base_map import BaseMap
+from sim.plots.map import Guesses, map_figure
 from sim.plots.of_run import sweep_title, users_of_few
 from sim.plots.over_time import efficiency_figure, over_time_figure
 from sim.plots.profiles import profiles_figure
@@ -321,7 +322,8 @@ def _map(view: _View) -> Figure:
     pairs = pd.DataFrame(drawn, columns=["lppm", "point"])
     names = view.named(pairs)["lppm"]
     worlds = [view.run.manifest().world_of(point) for point in dict.fromkeys(pairs["point"])]
-    if any((world.grid, world.roads) != (worlds[0].grid, worlds[0].roads) for world in worlds):
+    places = [(world.grid, world.locations, world.roads) for world in worlds]
+    if any(one != places[0] for one in places):
         raise RequestError(
             f"{view.run}: these LPPMs were simulated in different worlds: select some with --lppm",
             code="different-worlds",

@@ -47,8 +47,8 @@ class Setup(Spec):
     def _can_be_protected(self) -> Self:
         if not self.world.where.on_earth:
             raise InvalidValue(
-                f"a stream of latitudes and longitudes needs a grid with coordinates, found a {self.world.where.kind}; "
-                "allowed: san_francisco, region",
+                f"a stream of latitudes and longitudes needs locations with coordinates, found "
+                f"{self.world.where.kind}; allowed: grids of kind san_francisco or region, and locations in degrees",
                 code="no-coordinates",
             )
         if self.lppm.lppm is not None:

@@ -22,7 +22,18 @@ from sim.report.replay import replays
 from sim.report.study import Study
 
 STYLES = ("page.css", "replay.css")
-SCRIPTS = ("core.js", "layout.js", "charts.js", "reading.js", "tables.js", "track.js", "map.js", "replay.js", "page.js")
+SCRIPTS = (
+    "core.js",
+    "layout.js",
+    "charts.js",
+    "reading.js",
+    "tables.js",
+    "track.js",
+    "places.js",
+    "map.js",
+    "replay.js",
+    "page.js",
+)
 LIVE = "live.js"
 LIVE_STYLE = "live.css"
 MOST_LETTERS = 4_900_000

@@ -6,8 +6,6 @@ omitted, which the page reports.
 
 from __future__ import annotations
 
-import base64
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,17 +14,16 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sim.analysis.result import Result
-from sim.analysis.trajectories import evenly, map_tiles, query_counts, values_per_query
+from sim.analysis.trajectories import evenly, query_counts, values_per_query
 from sim.interfaces import FloatArray, IntArray, OutputSpace
 from sim.report.markup import numbered_names
+from sim.report.packing import Packed, pack, pack_cells
+from sim.report.replay_world import MOST_VERTICES, replay_world
 from sim.report.study import Study
 from sim.storage.summary_rows import NO_POSITIONS, summarized
 
-MOST_ROADS = 60_000
-"""Maximum number of roads on a map; more would be illegible and leave too little space for the users."""
 _LETTERS_PER_VALUE = 1.5
 """Approximate number of characters of a packed value."""
 _REGULAR = 0.5
@@ -38,8 +35,6 @@ _STEP_KM = 0.01
 _FROM_CELLS = ("manhattan", "euclidean")
 """Distances that the page computes from the cells."""
 _KEYS = ["user", "index"]
-
-Packed = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +88,6 @@ def _replay(study: Study, name: str, result: Result, room: int) -> dict[str, Any
         return {"none": NO_POSITIONS}
     chosen = study.at_middle(study.summary[study.summary["run"] == name])
     first = chosen.iloc[0]
-    if result.manifest.world_of(int(first["point"])).grid is None:
-        return {"none": "The replay shows the cells of grids only."}
     expected = query_counts(result.totals(), first["point"], first["own_lppm"], first["attack"])
     values = values_per_query(len(chosen), chosen["lppm"].nunique())
     selected = evenly(expected[result.trajectories().users], int(room / (_LETTERS_PER_VALUE * values)))
@@ -122,7 +115,7 @@ def _replay(study: Study, name: str, result: Result, room: int) -> dict[str, Any
         )
     elif left_out := len(expected) - len(selected) + len(lengths) - len(users):
         notes.append(f"Shows {len(users):,} of {len(users) + left_out:,} users, to limit the page to 5 MB.")
-    notes += _belief_notes(packed)
+    notes += _world_notes(packed)
     if length < lengths.max():
         notes.append(f"Shows the first {length:,} queries of each user, to limit the page to 5 MB.")
     return packed | {"note": " ".join(notes), "shifts": _shifts(result, same[0].point, users, length)}
@@ -168,8 +161,8 @@ def _packed(result: Result, simulations: Sequence[_Simulation]) -> dict[str, Any
     truth = simulations[0].truth
     lengths = truth.groupby("user", sort=False).size()
     users = [str(user) for user in lengths.index]
-    world = _world(result, simulations[0].point)
-    cells = world["rows"] * world["cols"]
+    point = simulations[0].point
+    world, cells = replay_world(result, point), result.manifest.world_of(point).restore_locations().n_cells
     times = truth["time_s"].to_numpy(np.float64)
     distances = result.manifest.scenario.world
     quality, privacy = distances.quality_distance.kind, distances.privacy_distance.kind
@@ -177,8 +170,8 @@ def _packed(result: Result, simulations: Sequence[_Simulation]) -> dict[str, Any
         "world": world,
         "users": numbered_names(users),
         "queries": [int(length) for length in lengths],
-        "time_s": _pack(times),
-        "cell": _pack_cells(truth["cell"].to_numpy(np.int64), cells),
+        "time_s": pack(times),
+        "cell": pack_cells(truth["cell"].to_numpy(np.int64), cells),
         "clock": "date" if times.min() > _CLOCK_FROM_S else "day",
         "distances": {"loss": quality, "error": privacy},
         "axis": "time" if _is_regular(truth) else "query",
@@ -187,11 +180,11 @@ def _packed(result: Result, simulations: Sequence[_Simulation]) -> dict[str, Any
                 "series": one.series,
                 "at": one.at,
                 "space": one.space.kind,
-                "output": _pack_cells(np.where(one.shown < 0, cells, one.shown), cells),
+                "output": pack_cells(np.where(one.shown < 0, cells, one.shown), cells),
                 "named": _packed_names(one, cells),
                 "km": _pack_km(one.loss_km, quality if one.space.kind == "cells" else "its own"),
                 "estimates": [
-                    {"attack": name, "cell": _pack_cells(estimate, cells), "km": _pack_km(one.errors_km[name], privacy)}
+                    {"attack": name, "cell": pack_cells(estimate, cells), "km": _pack_km(one.errors_km[name], privacy)}
                     for name, estimate in one.estimates.items()
                 ],
                 "beliefs": _packed_beliefs(one.beliefs, users),
@@ -201,12 +194,16 @@ def _packed(result: Result, simulations: Sequence[_Simulation]) -> dict[str, Any
     }
 
 
-def _belief_notes(packed: Mapping[str, Any]) -> Iterator[str]:
-    """Yield notes on beliefs that are shown by tile, or for some users only."""
-    beliefs = [lppm["beliefs"] for lppm in packed["lppms"] if lppm["beliefs"] is not None]
-    size = packed["world"]["tiles"]["size"]
-    if beliefs and size > 1:
-        yield f"Beliefs are summed over tiles of {size} × {size} cells."
+def _world_notes(packed: Mapping[str, Any]) -> Iterator[str]:
+    """Yield notes on outlines that are not drawn, and on beliefs that are shown by tile, or for some users only."""
+    world, beliefs = packed["world"], [lppm["beliefs"] for lppm in packed["lppms"] if lppm["beliefs"] is not None]
+    if world.get("too_detailed"):
+        yield f"Locations are drawn as dots: their outlines have more than {MOST_VERTICES:,} vertices."
+    tiles = world["tiles"]
+    if beliefs and tiles is not None and "side_km" in tiles:
+        yield f"Beliefs are summed over squares of {1000 * tiles['side_km']:,.0f} m."
+    elif beliefs and tiles is not None and tiles["size"] > 1:
+        yield f"Beliefs are summed over tiles of {tiles['size']} × {tiles['size']} cells."
     known = len({user for own in beliefs for user in own["user"]})
     if beliefs and known < len(packed["users"]):
         yield f"Beliefs were recorded for {known:,} of these users."
@@ -219,9 +216,9 @@ def _packed_names(one: _Simulation, cells: int) -> dict[str, Packed] | None:
     used, position = np.unique(one.output_index, return_inverse=True)
     named = [one.named[place] for place in used]
     return {
-        "output": _pack(position.astype(np.uint32)),
-        "start": _pack(np.cumsum([0, *map(len, named)]).astype(np.uint32)),
-        "cells": _pack_cells(np.array([cell for own in named for cell in own], dtype=np.int64), cells),
+        "output": pack(position.astype(np.uint32)),
+        "start": pack(np.cumsum([0, *map(len, named)]).astype(np.uint32)),
+        "cells": pack_cells(np.array([cell for own in named for cell in own], dtype=np.int64), cells),
     }
 
 
@@ -237,35 +234,8 @@ def _packed_beliefs(beliefs: pd.DataFrame, users: Sequence[str]) -> dict[str, An
     return {
         "user": ordered["place"].astype(int).tolist(),
         "index": ordered["index"].astype(int).tolist(),
-        "value": _pack(shades.ravel()),
+        "value": pack(shades.ravel()),
         "top": [float(f"{value:.4g}") for value in top],
-    }
-
-
-def _world(result: Result, point: int) -> dict[str, Any]:
-    world = result.manifest.world_of(point)
-    assert world.grid is not None
-    size = {name: world.grid[name] for name in ("rows", "cols", "width_km", "height_km")}
-    tiles = map_tiles(result.run, point)
-    return (
-        size
-        | {"tiles": dict(zip(("rows", "cols"), tiles.shape, strict=True)) | {"size": tiles.size}}
-        | {"roads": None if world.roads is None else _roads(world.roads)}
-    )
-
-
-def _roads(roads: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the roads to draw, with both directions merged."""
-    ends = np.sort(np.array([roads["edge_from"], roads["edge_to"]], dtype=np.int64), axis=0)
-    ends = np.unique(ends[:, ends[0] != ends[1]], axis=1)
-    if not ends.size or ends.shape[1] > MOST_ROADS:
-        return None
-    used, places = np.unique(ends, return_inverse=True)
-    return {
-        "x_m": _pack(np.array(roads["x_m"], dtype=np.int32)[used]),
-        "y_m": _pack(np.array(roads["y_m"], dtype=np.int32)[used]),
-        "from": _pack(places.reshape(2, -1)[0].astype(np.uint32)),
-        "to": _pack(places.reshape(2, -1)[1].astype(np.uint32)),
     }
 
 
@@ -290,22 +260,10 @@ def _is_regular(truth: pd.DataFrame) -> bool:
     return bool((gaps.std() / gaps.mean()).median() < _REGULAR)
 
 
-def _pack_cells(values: IntArray, cells: int) -> Packed:
-    """Pack cells; the number of cells stands for no cell."""
-    return _pack(values.astype(np.uint8 if cells < 2**8 else np.uint16 if cells < 2**16 else np.uint32))
-
-
 def _pack_km(values: FloatArray, distance: str) -> Packed | None:
     """Pack distances in steps of 10 m; None if the page can compute them from the cells."""
     steps = np.clip(np.rint(values / _STEP_KM), 0, 2**16 - 1)
-    return None if distance in _FROM_CELLS else _pack(steps.astype(np.uint16))
-
-
-def _pack(values: NDArray[Any]) -> Packed:
-    """Pack an array as text: base64 of the zlib-compressed little-endian bytes."""
-    kind = {"u": "u", "i": "i", "f": "f"}[values.dtype.kind] + str(8 * values.dtype.itemsize)
-    raw = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<")).tobytes()
-    return {"type": kind, "packed": base64.b64encode(zlib.compress(raw, 9)).decode()}
+    return None if distance in _FROM_CELLS else pack(steps.astype(np.uint16))
 
 
 def _letters(value: Any) -> int:

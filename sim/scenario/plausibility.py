@@ -64,7 +64,7 @@ def remarks(scenarios: Iterable[Scenario]) -> list[str]:
                 values[value] = values.get(value, 0) + 1
     notes = []
     if unrecorded:
-        reason = f"the grid has more than {EXPECTED_CELLS:,} cells"
+        reason = f"the world has more than {EXPECTED_CELLS:,} cells"
         own = "nor the mechanisms' own metrics except the loss under Manhattan distances"
         notes.append(f"expected metrics are not recorded{_at(unrecorded, number)}, {own}: {reason}")
     notes += [

@@ -281,3 +281,14 @@ def test_world_from_parameters() -> None:
     assert dict(roads[0].graph.adj) == dict(roads[1].graph.adj)
     with pytest.raises(sim.ScenarioError, match="'cols'"):
         sim.make_world("rectangle", rows=3, col=3, width_km=3, height_km=3)
+
+
+def test_world_of_locations(tmp_path: Path) -> None:
+    (tmp_path / "points.csv").write_text("name,lat,lon\nhome,37.70,-122.45\nwork,37.78,-122.40\n")
+    world = sim.make_world(locations={"kind": "points", "file": "points.csv"}, folder=tmp_path)
+    assert world.locations.labels == ("home", "work")
+    assert world.quality_distance.kind == "euclidean"
+    with raises_code(sim.InputError, "needs-grid"):
+        sim.export_mechanism("SP-Exp", world={"locations": {"kind": "points", "file": "points.csv"}}, folder=tmp_path)
+    with pytest.raises(sim.ScenarioError, match=r"\[exclusive-keys\]"):
+        sim.make_world("san_francisco", locations={"kind": "points", "file": "points.csv"}, folder=tmp_path)

@@ -11,6 +11,8 @@ A marker is a MyST comment, which the site does not show, on the lines directly 
     replaces keys of a small one.
 ``% exit code: N``
     Exit code of the last command of the block; the others, and all by default, exit with 0.
+``% needs: MODULE``
+    Module of an extra, or several separated by commas: the block is not run where one is not installed.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-MARKERS = ("not run", "run with", "within", "exit code")
+MARKERS = ("not run", "run with", "within", "exit code", "needs")
 _MARKER = re.compile(r"% (?P<name>[a-z ]+): (?P<value>.+)")
 _DIRECTIVE = re.compile(r"\{(?P<name>[\w-]+)\}\s*(?P<argument>.*)")
 _OPTION = re.compile(r":(?P<name>[\w-]+):\s*(?P<value>.*)")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import json
 import os
 import re
@@ -64,7 +65,7 @@ class Session:
         if block.caption:
             Path(block.caption).parent.mkdir(parents=True, exist_ok=True)
             Path(block.caption).write_text(block.text, encoding="utf-8")
-        if "not run" in block.markers or block.language in SHOWN:
+        if "not run" in block.markers or block.language in SHOWN or not _installed(block.markers.get("needs", "")):
             return
         if block.language == "python":
             if not block.caption:
@@ -84,6 +85,11 @@ class Session:
             code = _command(words, shlex.split(block.markers.get("run with", "")))
             if code != expected:
                 raise PageError(f"{shlex.join(words)}: exit code {code}, expected {expected}")
+
+
+def _installed(modules: str) -> bool:
+    """Return whether all modules, separated by commas, are installed."""
+    return all(importlib.util.find_spec(name.strip()) for name in modules.split(",") if name.strip())
 
 
 def _command(words: list[str], extra: list[str]) -> int:

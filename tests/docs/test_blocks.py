@@ -50,6 +50,7 @@ def test_python_blocks_share_their_variables(page: Path) -> None:
     "block",
     [
         "```python\nassert False\n```",
+        "% needs: numpy\n```python\nassert False\n```",
         "```bash\ncurl example.org\n```",
         "```bash\nlppm-sim list nothing\n```",
         "% exit code: 1\n```bash\nlppm-sim list nothing\n```",
@@ -72,6 +73,7 @@ def test_a_block_that_fails_is_reported_with_its_line(block: str, page: Path) ->
         "```yaml\nusers: {count: 3, queries: 5, mobility: commuters}\n```",
         "% within: users.mobility\n```yaml\nkind: taxis\n```",
         "```text\nanything\n```",
+        "% needs: numpy, no_such_module\n```python\nassert False\n```",
     ],
 )
 def test_a_block_that_works(block: str, page: Path) -> None:

@@ -27,12 +27,15 @@ from sim.analysis.result import Result
 from sim.analysis.summary import summarize
 from sim.events import Shift
 from sim.plots import style
+from sim.plots.base_map import BaseMap
 from sim.plots.for_print import KINDS, draw, width_in, write_figure
-from sim.plots.map import BaseMap, Guesses, map_figure
+from sim.plots.map import Guesses, map_figure
 from sim.plots.profiles import profiles_figure
 from sim.storage.errors import RequestError, RunError
 from sim.storage.load import load
+from sim.storage.manifest import RecordedWorld
 from sim.storage.run_directory import RunDirectory
+from sim.world import Grid
 from tests.support import SMALL, assert_apart, raises_code, recorded_shifts
 
 LONG = SMALL.replace("queries: 12", "queries: 130").replace("attacks: [sporadic, markov]", "attacks: [{attacks}]")
@@ -284,7 +287,8 @@ def trace(cells: int) -> trajectories.UserTrace:
 )
 @pytest.mark.usefixtures("unsettled")
 def test_height_of_maps_is_limited(width: float, highest: float, height_km: float, count: int) -> None:
-    world = BaseMap(4, 5, 12.0, height_km, np.zeros((0, 2, 2)))
+    grid = Grid.rectangle(rows=4, cols=5, width_km=12.0, height_km=height_km)
+    world = BaseMap.of(RecordedWorld(points=[0], grid=grid.describe(), traces={}))
     names = [f"PEB half-life MAP {i}" for i in range(count)]
     figure = map_figure({name: trace(20) for name in names}, world, user="u", guesses=Guesses("markov"), width=width)
     assert figure.get_figheight() <= highest

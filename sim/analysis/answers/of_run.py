@@ -19,6 +19,7 @@ from sim.scenario.models import Scenario
 from sim.scenario.sweep import points
 from sim.storage.manifest import RunManifest
 from sim.storage.run_directory import RunDirectory
+from sim.world import Grid
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +74,18 @@ def _notes(collected: Collected, table: pd.DataFrame) -> Iterator[str]:
     coarse = [radius for radius in collected.questions.radii_km if not is_resolved(radius, resolution)]
     if coarse:
         side = radius_text(float(f"{resolution:.3g}"))
-        yield (
-            f"Cells of {side} are coarser than {', '.join(map(radius_text, coarse))}: "
-            "places are centres of cells, so within these radii means in the true cell, or in one whose centre is "
-            "within the radius. Simulate a finer grid for these radii."
-        )
+        radii = ", ".join(map(radius_text, coarse))
+        if all(isinstance(locations, Grid) for locations in collected.grids.values()):
+            yield (
+                f"Cells of {side} are coarser than {radii}: "
+                "places are centres of cells, so within these radii means in the true cell, or in one whose centre is "
+                "within the radius. Simulate a finer grid for these radii."
+            )
+        else:
+            yield (
+                f"Locations are {side} apart (median), more than {radii}: within these radii mostly means at the true "
+                "location. Simulate more locations for these radii."
+            )
     if not collected.timed:
         yield "The visits have an order but no times, so questions about homes and weeks have no answer."
     elif collected.without_nights:

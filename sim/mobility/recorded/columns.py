@@ -65,7 +65,7 @@ def _not_found(header: Sequence[str], given: Mapping[str, str], missing: Sequenc
     for choices in missing:
         problems.append(f"no column for {' or '.join(' and '.join(map(_accepted, names)) for names in choices)}")
         if not degrees and ("cell",) in choices:
-            problems.append("lat and lon need a grid with coordinates (kind region or san_francisco)")
+            problems.append("lat and lon need a grid of kind region or san_francisco, or locations in degrees")
             if _match(header, given, ("lat", "lon")):
                 # The grid is wrong, not the name of a column: do not suggest a column for the cell.
                 nameable.remove(choices)

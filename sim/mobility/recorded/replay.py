@@ -261,7 +261,7 @@ class Replay:
 
 
 def write_csv(path: str | Path, traces: Iterable[Trace], locations: Locations) -> None:
-    """Write traces with the columns user, time_s, cell and, for a georeferenced grid, lat and lon of the cell centres.
+    """Write traces with the columns user, time_s, cell and, for georeferenced locations, lat and lon of the cells.
 
     The same traces give the same bytes, also if compressed.
     """

@@ -69,7 +69,7 @@ def relocated(
     weights[place] = 0.0
     if not weights.any():
         raise InvalidValue(
-            f"the grid must have another cell than {place} with positive attraction to move to, found none",
+            f"the world must have another cell than {place} with positive attraction to move to, found none",
             code="no-other-place",
         )
     goal = pick(thresholds(weights), rng.random())

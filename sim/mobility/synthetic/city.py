@@ -87,7 +87,9 @@ def attraction(locations: Locations, *, seed: int, roads: Roads | None = None, c
     rng = stream(seed, "city")
     local = rng.lognormal(sigma=1.0, size=locations.n_cells)
     draws = rng.random((centres, 3))
-    size_km = float(np.hypot(locations.width_km, locations.height_km))
+    size_km = (
+        float(np.hypot(locations.width_km, locations.height_km)) or 1.0
+    )  # any, if all locations are at one position
     reach_km = size_km * (0.02 + 0.08 * draws[:, 2])
     away_km = np.hypot(
         locations.x_km[:, None] - (locations.x_km.min() + draws[:, 0] * np.ptp(locations.x_km)),

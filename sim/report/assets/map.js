@@ -70,11 +70,10 @@ function layOutMap(track, width, height, zoom, user) {
   const shifted = (start, room, share) => start - Math.min(Math.max(share * room * zoom - room / 2, 0), room * (zoom - 1));
   const left = shifted(frame.x, frame.width, east);
   const top = shifted(frame.y, frame.height, south);
-  const right = (scale * track.width) / track.cols;
-  const down = (scale * track.height) / track.rows;
-  const x = Float32Array.from({ length: track.cells }, (_, cell) => left + right * ((cell % track.cols) + 0.5));
-  const row = (cell) => track.rows - 1 - Math.floor(cell / track.cols);
-  const y = Float32Array.from({ length: track.cells }, (_, cell) => top + down * (row(cell) + 0.5));
+  const { stepX, stepY, x: eastKm, y: southKm } = track.places;
+  const [right, down] = [scale * stepX, scale * stepY];
+  const x = Float32Array.from(eastKm, (km) => left + scale * km);
+  const y = Float32Array.from(southKm, (km) => top + scale * km);
   // Users have distinct positions within a cell, on a sunflower spiral.
   const count = track.users.length;
   const reach = 0.38 * Math.min(right, down);
@@ -88,9 +87,8 @@ function layOutMap(track, width, height, zoom, user) {
 function centreOf(track, user) {
   if (user === null) return [0.5, 0.5];
   const own = track.cell.subarray(track.start[user], track.start[user + 1]);
-  const mean = (place) => own.reduce((sum, cell) => sum + place(cell), 0) / own.length;
-  const [col, row] = [mean((cell) => cell % track.cols), mean((cell) => Math.floor(cell / track.cols))];
-  return [(col + 0.5) / track.cols, 1 - (row + 0.5) / track.rows];
+  const mean = (km) => own.reduce((sum, cell) => sum + km[cell], 0) / own.length;
+  return [mean(track.places.x) / track.width, mean(track.places.y) / track.height];
 }
 
 // Restrict drawing to the frame of the map.
@@ -100,32 +98,39 @@ function clipToFrame(context, { frame }) {
   context.clip();
 }
 
-// Draw the static layers: frame, cells or tiles, roads, scale bar, north arrow.
+// Draw the static layers: frame, cells, tiles or locations, roads, scale bar, north arrow.
 function drawGround(context, track, plan, colours, layers) {
-  const { scale, left, top, right, down, width, height, frame } = plan;
+  const { width, height, frame } = plan;
   context.clearRect(0, 0, width, height);
   context.lineWidth = 1;
   context.strokeStyle = colours["--rule"];
   context.strokeRect(frame.x, frame.y, frame.width, frame.height);
   context.save();
   clipToFrame(context, plan);
-  const step = tileSize(track, plan);
-  if (layers.cells && step * Math.min(right, down) >= 3) {
-    const north = top + scale * track.height;
-    context.beginPath();
-    for (let col = step; col < track.cols; col += step) {
-      context.moveTo(left + col * right, top);
-      context.lineTo(left + col * right, north);
-    }
-    for (let row = step; row < track.rows; row += step) {
-      context.moveTo(left, north - row * down);
-      context.lineTo(left + scale * track.width, north - row * down);
-    }
-    context.stroke();
-  }
+  if (layers.cells && track.places.grid) drawLines(context, track, plan);
   if (layers.roads && track.roads) drawRoads(context, track, plan, colours);
+  if (layers.cells && !track.places.grid) drawPlaces(context, track, plan, colours);
   context.restore();
   drawScale(context, track, plan, colours);
+}
+
+// Draw the lines between the cells of a grid, or between its tiles.
+function drawLines(context, track, plan) {
+  const { scale, left, top, right, down } = plan;
+  const { rows, cols } = track.world;
+  const step = tileSize(track, plan);
+  if (step * Math.min(right, down) < 3) return;
+  const north = top + scale * track.height;
+  context.beginPath();
+  for (let col = step; col < cols; col += step) {
+    context.moveTo(left + col * right, top);
+    context.lineTo(left + col * right, north);
+  }
+  for (let row = step; row < rows; row += step) {
+    context.moveTo(left, north - row * down);
+    context.lineTo(left + scale * track.width, north - row * down);
+  }
+  context.stroke();
 }
 
 // Return the number of cells between two lines: one, or the size of a tile if cells are too small.
@@ -194,11 +199,10 @@ function placeUsers(track, plan, values, users, glide, [toX, toY]) {
 function shadeReport(context, { track, plan, marks, layers, colours }, user) {
   const report = marks.find(({ key }) => key === "report");
   if (!report.named || !layers.report || track.at[user] < track.start[user]) return;
-  context.fillStyle = colours[report.colour];
-  context.globalAlpha = 0.16;
-  for (const cell of report.named(track.at[user])) {
-    context.fillRect(plan.x[cell] - plan.right / 2, plan.y[cell] - plan.down / 2, plan.right, plan.down);
-  }
+  context.fillStyle = context.strokeStyle = colours[report.colour];
+  context.lineWidth = 6;
+  context.globalAlpha = track.places.grid ? 0.16 : 0.3;
+  for (const cell of report.named(track.at[user])) shadePlace(context, track, plan, cell);
   context.globalAlpha = 1;
 }
 

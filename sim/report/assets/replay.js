@@ -327,8 +327,9 @@ class Replay {
   // ---- layers, which also serve as the legend
 
   listLayers() {
-    const { size } = this.track.world.tiles;
-    const cells = size > 1 ? `Cells (whole map: tiles of ${size} × ${size} cells)` : "Cells";
+    const { size = 1 } = this.track.world.tiles ?? {};
+    const whole = size > 1 ? `Cells (whole map: tiles of ${size} × ${size} cells)` : "Cells";
+    const cells = this.track.places.grid ? whole : "Locations";
     const plain = PLAIN_LAYERS.map(([key, title]) => [key, key === "cells" ? cells : title]);
     const layers = [...this.marks.map(({ key, title }) => [key, title]), ...plain];
     const rows = layers.filter(([key]) => key !== "roads" || this.track.roads);
@@ -503,11 +504,13 @@ class Replay {
     Object.assign(context, { lineJoin: "round", imageSmoothingEnabled: false });
     context.clearRect(0, 0, plan.width, plan.height);
     const belief = beliefAt(track, this.lppm, followed);
+    const onTop = track.places.outlines?.closed === false; // the lines of the ground would hide shaded lines
+    if (onTop) context.drawImage(this.groundCanvas(), 0, 0, plan.width, plan.height);
     context.save();
     clipToFrame(context, plan);
     if (layers.belief && belief.none === undefined) this.drawHeat(context, belief.snapshot);
     context.restore();
-    context.drawImage(this.groundCanvas(), 0, 0, plan.width, plan.height);
+    if (!onTop) context.drawImage(this.groundCanvas(), 0, 0, plan.width, plan.height);
     context.save();
     // Marks at the border of the whole map may exceed it.
     if (this.chosen.zoom > 1) clipToFrame(context, plan);
@@ -539,12 +542,17 @@ class Replay {
 
   drawHeat(context, snapshot) {
     const { track, plan, lppm } = this;
+    const [colour, tile] = [this.colours[HEAT_COLOUR], tileKm(track.world, track.places)];
+    if (tile === null) {
+      drawBeliefs(context, track, plan, lppm, snapshot, colour);
+      return;
+    }
     if (this.heat?.snapshot !== snapshot || this.heat.lppm !== lppm) {
-      this.heat = { snapshot, lppm, canvas: heatOf(track, lppm, snapshot, channels(context, this.colours[HEAT_COLOUR])) };
+      this.heat = { snapshot, lppm, canvas: heatOf(track, lppm, snapshot, channels(context, colour)) };
     }
     // Tiles begin in the south-west corner; the last ones may exceed the map.
-    const { rows, cols, size } = track.world.tiles;
-    const [wide, high] = [cols * size * plan.right, rows * size * plan.down];
+    const { rows, cols } = track.world.tiles;
+    const [wide, high] = [cols * tile[0] * plan.scale, rows * tile[1] * plan.scale];
     const south = plan.top + plan.scale * track.height;
     context.drawImage(this.heat.canvas, plan.left, south - high, wide, high);
   }

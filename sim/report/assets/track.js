@@ -7,10 +7,11 @@ async function readTrack(raw, series) {
   for (const count of raw.queries) start.push(start.at(-1) + count);
   const [time, cell] = await Promise.all([unpack(raw.time_s), unpack(raw.cell)]);
   const lppms = await Promise.all(raw.lppms.map((lppm) => readTrackLppm(lppm, series)));
-  const { rows, cols, width_km: width, height_km: height } = raw.world;
+  const { width_km: width, height_km: height } = raw.world;
+  const places = await readPlaces(raw.world);
   return {
-    ...raw, start, time, cell, lppms, rows, cols, width, height,
-    cells: rows * cols,
+    ...raw, start, time, cell, lppms, width, height, places,
+    cells: places.cells,
     roads: await readRoads(raw.world.roads),
     attacks: [...new Set(lppms.flatMap((lppm) => lppm.estimates.map((estimate) => estimate.attack)))],
     shifts: raw.shifts.filter(({ user, index }) => index <= raw.queries[user]),
@@ -156,8 +157,9 @@ function beliefAt(track, lppm, user) {
 function beliefText(track, lppm, user, snapshot) {
   const { index, top } = lppm.beliefs;
   const most = number(100 * top[snapshot], 2);
-  const { size } = track.world.tiles;
-  const darkest = size > 1 ? `tile of ${size} × ${size} cells` : "cell";
+  const { size = 1, side_km: side } = track.world.tiles ?? {};
+  const single = side ? `square of ${number(1000 * side)} m` : placesText(track, 1).slice(2);
+  const darkest = size > 1 ? `tile of ${size} × ${size} cells` : single;
   return `about ${track.users[user]} before query ${index[snapshot]}; the darkest ${darkest} has probability ${most} %`;
 }
 
@@ -167,22 +169,20 @@ function beliefText(track, lppm, user, snapshot) {
 function distanceKm(track, { attack, values, steps }, query) {
   if (steps) return steps[query] / 100;
   const [one, other] = [track.cell[query], values[query]];
-  const across = ((one % track.cols) - (other % track.cols)) * (track.width / track.cols);
-  const along = (Math.floor(one / track.cols) - Math.floor(other / track.cols)) * (track.height / track.rows);
+  const across = track.places.x[one] - track.places.x[other];
+  const along = track.places.y[one] - track.places.y[other];
   const kind = attack === undefined ? track.distances.loss : track.distances.error;
   return kind === "manhattan" ? Math.abs(across) + Math.abs(along) : Math.hypot(across, along);
 }
 
 // Return the description of a report that is not a single cell; otherwise null.
-function reportText({ space, named, values, steps }, query, cells) {
+function reportText(track, { space, named, values, steps }, query) {
   const far = `loss ${number(steps ? steps[query] / 100 : 0)} km`;
-  if (space === "regions") return `Report: a region of ${cellText(named(query).length)} around cell ${values[query]}, ${far}.`;
-  if (space === "sets") return `Report: a set of ${cellText(named(query).length)} including the true one, ${far}.`;
-  if (space === "points" || space === "places") return `Report: a point in or next to cell ${values[query]}, ${far}.`;
-  return space !== "cells" && values[query] >= cells ? `Report: none, ${far}.` : null;
+  if (space === "regions") return `Report: a region of ${placesText(track, named(query).length)} around ${placeText(track, values[query])}, ${far}.`;
+  if (space === "sets") return `Report: a set of ${placesText(track, named(query).length)} including the true one, ${far}.`;
+  if (space === "points" || space === "places") return `Report: a point in or next to ${placeText(track, values[query])}, ${far}.`;
+  return space !== "cells" && values[query] >= track.cells ? `Report: none, ${far}.` : null;
 }
-
-const cellText = (count) => `${number(count)} cell${count === 1 ? "" : "s"}`;
 
 // Describe one user: one sentence per mark.
 function userText(track, marks, user) {
@@ -193,16 +193,16 @@ function userText(track, marks, user) {
   const sentences = marks.slice(1).map((mark) => {
     const { attack } = mark;
     const cell = mark.values[query];
-    const own = attack === undefined && reportText(mark, query, track.cells);
+    const own = attack === undefined && reportText(track, mark, query);
     if (own) return own;
     const subject = attack === undefined ? "Report" : `Estimate of ${attack}`;
     if (cell >= track.cells) return `${subject}: none.`;
     const far = distanceKm(track, mark, query);
     const metric = attack === undefined ? "loss" : "error";
-    return `${subject}: ${cell === truth ? "the true cell" : `cell ${cell}, ${metric} ${number(far)} km`}.`;
+    return `${subject}: ${cell === truth ? `the true ${placesText(track, 1).slice(2)}` : `${placeText(track, cell)}, ${metric} ${number(far)} km`}.`;
   });
   const when = `query ${index} of ${track.queries[user]} (${clockText(track, track.time[query])})`;
-  return [`${track.users[user]} is in cell ${truth} at ${when}.`, ...sentences];
+  return [`${track.users[user]} is ${track.places.grid ? "in" : "at"} ${placeText(track, truth)} at ${when}.`, ...sentences];
 }
 
 // Describe many users: the mean distances from the true positions.

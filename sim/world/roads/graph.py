@@ -62,8 +62,8 @@ class Roads:
         keep = _largest_component(cell >= 0, start, end)
         if keep.sum() < 2:
             raise InvalidValue(
-                f"roads must have two nodes inside the grid that are connected in both directions, found none: "
-                f"{(cell >= 0).sum()} of {len(cell)} nodes are inside the grid",
+                f"roads must have two nodes inside the region that are connected in both directions, found none: "
+                f"{(cell >= 0).sum()} of {len(cell)} nodes are inside the region",
                 code="roads-not-connected",
             )
         on = keep[start] & keep[end] & (start != end)

@@ -99,7 +99,7 @@ def _check_size(locations: Locations, spacing_km: float) -> None:
     crossings = _lines(locations.width_km, spacing_km) * _lines(locations.height_km, spacing_km)
     if not 2 <= crossings <= MOST_CROSSINGS:
         raise InvalidValue(
-            f"spacing_km must give 2 to {MOST_CROSSINGS:,} crossings on a grid of {locations.width_km:g} x "
+            f"spacing_km must give 2 to {MOST_CROSSINGS:,} crossings in a region of {locations.width_km:g} x "
             f"{locations.height_km:g} km, got {spacing_km:g}, which gives {crossings:,}",
             code="lattice-size",
         )

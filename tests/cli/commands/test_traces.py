@@ -21,6 +21,16 @@ def test_shipped_traces_match_their_scenario(tmp_path: Path, monkeypatch: pytest
     assert out.read_bytes() == Path("scenarios/traces/checkins.csv").read_bytes()
 
 
+def test_traces_of_locations_have_their_positions() -> None:
+    points = [(37.70, -122.45), (37.78, -122.40), (37.75, -122.42)]
+    Path("points.csv").write_text("lat,lon\n" + "".join(f"{lat},{lon}\n" for lat, lon in points))
+    world = "world={locations: {kind: points, file: points.csv}}"
+    done("new", "mine.yaml")
+    done("traces", "mine.yaml", "--set", world, "--set", "users.count=2", "--set", "users.queries=9", "-o", "t.csv")
+    rows = pd.read_csv("t.csv")
+    assert [points[cell] for cell in rows["cell"]] == list(zip(rows["lat"], rows["lon"], strict=True))
+
+
 def test_traces_can_be_replayed_and_compressed(small: Path) -> None:
     done("traces", small, "-o", "t.csv.gz")
     done("traces", small, "-o", "t.csv")
