@@ -19,7 +19,7 @@ from tests.audit.movement import people
 @given(
     step=st.floats(1e-4, 0.1),
     origin=st.floats(-50, 50),
-    index=st.lists(st.integers(-300, 300), min_size=12, max_size=60, unique=True),
+    index=st.lists(st.integers(-300, 300), min_size=40, max_size=80, unique=True),
 )
 def test_axis_is_recovered(step: float, origin: float, index: list[int]) -> None:
     values = origin + step * np.array(index)
