@@ -119,11 +119,11 @@ def best_point(weights: FloatArray, x_km: FloatArray, y_km: FloatArray) -> tuple
 def _snapped(
     weights: FloatArray, x_km: FloatArray, y_km: FloatArray, at: tuple[float, float], here: Tangent
 ) -> tuple[float, float, Tangent] | None:
-    """Return the location that attracts most, its tangent last; None if its cost is higher or the point is there."""
+    """Return the location that attracts most, its tangent last; None if its cost is higher or the point is the same."""
     heaviest = int((weights / (np.hypot(x_km - at[0], y_km - at[1]) + 1e-9)).argmax())
     x, y = float(x_km[heaviest]), float(y_km[heaviest])
-    there = tangent(x_km, y_km, weights, x, y)
-    return (x, y, there) if there.cost_km <= here.cost_km and (x, y) != at else None
+    candidate = tangent(x_km, y_km, weights, x, y)
+    return (x, y, candidate) if candidate.cost_km <= here.cost_km and (x, y) != at else None
 
 
 def _stepped(
@@ -131,7 +131,7 @@ def _stepped(
 ) -> tuple[float, float, Tangent] | None:
     """Return a better point, its tangent last: a Newton step, or a step of Weiszfeld's, halved if needed.
 
-    Near the minimum, costs differ by less than their rounding errors: there, a better point has a smaller slope. None:
+    Near the minimum, costs differ by less than their rounding errors; a better point then has a smaller slope. None:
     no better point is known.
     """
     slope = float(np.hypot(here.slope_x, here.slope_y))
@@ -145,11 +145,14 @@ def _stepped(
         step_x, step_y = share * here.slope_x, share * here.slope_y
     for _ in range(_HALVINGS):
         x, y = at[0] - step_x, at[1] - step_y
-        there = tangent(x_km, y_km, weights, x, y)
-        if there.cost_km < here.cost_km * (1 - _ROUNDING):
-            return x, y, there
-        if there.cost_km <= here.cost_km * (1 + _ROUNDING) and np.hypot(there.slope_x, there.slope_y) < slope / 2:
-            return x, y, there
+        candidate = tangent(x_km, y_km, weights, x, y)
+        if candidate.cost_km < here.cost_km * (1 - _ROUNDING):
+            return x, y, candidate
+        if (
+            candidate.cost_km <= here.cost_km * (1 + _ROUNDING)
+            and np.hypot(candidate.slope_x, candidate.slope_y) < slope / 2
+        ):
+            return x, y, candidate
         step_x, step_y = step_x / 2, step_y / 2
     return None
 
