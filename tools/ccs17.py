@@ -220,7 +220,7 @@ def table(mechanism: str, comparisons: list[Comparison]) -> str:
     for one in own:
         start = f"{one.parameter:.4g}" if one.metric == next(iter(METRICS)) else ""
         mark = "" if one.agrees else " (!)"
-        difference = f"{one.ours - one.published:+.5f}{mark}"
+        difference = f"{round(one.ours - one.published, 5) + 0.0:+.5f}{mark}"  # no negative zero
         detail = f"{(one.ours - one.published) / one.error:+.2f}" if one.error else f"{one.exact:.5f}"
         lines.append([start, METRICS[one.metric], f"{one.published:.5f}", f"{one.ours:.5f}", difference, detail])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -119,7 +119,7 @@ def best_point(weights: FloatArray, x_km: FloatArray, y_km: FloatArray) -> tuple
 def _snapped(
     weights: FloatArray, x_km: FloatArray, y_km: FloatArray, at: tuple[float, float], here: Tangent
 ) -> tuple[float, float, Tangent] | None:
-    """Return the location that attracts most, its tangent last; None if its cost is higher or the point is there."""
+    """Return the location that attracts most, its tangent last; None if its cost is higher or the point is the same."""
     heaviest = int((weights / (np.hypot(x_km - at[0], y_km - at[1]) + 1e-9)).argmax())
     x, y = float(x_km[heaviest]), float(y_km[heaviest])
     candidate = tangent(x_km, y_km, weights, x, y)
@@ -131,7 +131,7 @@ def _stepped(
 ) -> tuple[float, float, Tangent] | None:
     """Return a better point, its tangent last: a Newton step, or a step of Weiszfeld's, halved if needed.
 
-    Near the minimum, costs differ by less than their rounding errors: there, a better point has a smaller slope. None:
+    Near the minimum, costs differ by less than their rounding errors; a better point then has a smaller slope. None:
     no better point is known.
     """
     slope = float(np.hypot(here.slope_x, here.slope_y))

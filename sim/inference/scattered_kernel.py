@@ -27,7 +27,8 @@ class Nodes(NamedTuple):
 
     def take(self, which: IntArray) -> Nodes:
         """Return some of the sets."""
-        return Nodes(*(part[which] for part in self))
+        x_km, y_km, radius_km, first, stop = self
+        return Nodes(x_km[which], y_km[which], radius_km[which], first[which], stop[which])
 
 
 class ScatteredKernel:
@@ -47,7 +48,7 @@ class ScatteredKernel:
 
     def decay_from(self, cell: int) -> FloatArray:
         """Return exp(-rate |x - z|) of one location z and all locations x, shape (n_cells,)."""
-        return self.decay(self.x_km[[cell]], self.y_km[[cell]])[0]
+        return np.asarray(self.decay(self.x_km[[cell]], self.y_km[[cell]])[0])
 
     def sums(self, cells: IntArray, weights: FloatArray) -> FloatArray:
         """Return the sums over locations z of weights(z) exp(-rate |x - z|), for some locations x, in blocks."""

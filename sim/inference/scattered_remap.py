@@ -53,8 +53,8 @@ class ScatteredRemap:
         self._weights = prior / kernel.norm
         self._support = np.flatnonzero(self._weights)
         self._middle_km = float(kernel.x_km.mean()), float(kernel.y_km.mean())
-        self._x_km = np.float32(kernel.x_km[self._support] - self._middle_km[0])
-        self._y_km = np.float32(kernel.y_km[self._support] - self._middle_km[1])
+        self._x_km = (kernel.x_km[self._support] - self._middle_km[0]).astype(np.float32)
+        self._y_km = (kernel.y_km[self._support] - self._middle_km[1]).astype(np.float32)
         self._longest_km = longest_km
         self._sum_error = 4 * (kernel.n_cells + 16) * float(np.finfo(np.float32).eps)
         self._cells: dict[int, int] = {}
@@ -106,11 +106,11 @@ class ScatteredRemap:
     def _decay(self, x_km: FloatArray, y_km: FloatArray) -> NDArray[np.float32]:
         """Return exp(-rate |x - p|) of points p and the locations x with weight, times a constant of each point."""
         middle_x, middle_y = self._middle_km
-        east_km = np.float32(x_km - middle_x)[:, None] - self._x_km
-        north_km = np.float32(y_km - middle_y)[:, None] - self._y_km
+        east_km = (x_km - middle_x).astype(np.float32)[:, None] - self._x_km
+        north_km = (y_km - middle_y).astype(np.float32)[:, None] - self._y_km
         away_km = np.sqrt(east_km * east_km + north_km * north_km)
         away_km -= away_km.min(axis=1, keepdims=True)
-        return np.exp(np.maximum(np.float32(-self._kernel.rate_per_km) * away_km, _LEAST_LOG))
+        return np.asarray(np.exp(np.maximum(np.float32(-self._kernel.rate_per_km) * away_km, _LEAST_LOG)))
 
     def _terms(self, cell: int) -> NDArray[np.float32]:
         """Return, for each location x, its weight and those times the positive and negative parts of |x - c| - |x - y|.
@@ -156,11 +156,11 @@ class ScatteredRemap:
         ring = np.log2(away_km / away_km.min()).astype(np.int64)
         order = np.argsort(away_km, kind="stable")
         _, first = np.unique((ring * (_SECTORS + 1) + sector)[order], return_index=True)
-        return apart[order[first]]
+        return np.asarray(apart[order[first]])
 
     def _away_km(self, cell: int) -> FloatArray:
         kernel = self._kernel
-        return np.hypot(kernel.x_km - kernel.x_km[cell], kernel.y_km - kernel.y_km[cell])
+        return np.asarray(np.hypot(kernel.x_km - kernel.x_km[cell], kernel.y_km - kernel.y_km[cell]))
 
 
 def _children(nodes: Nodes, below: Nodes) -> Nodes:

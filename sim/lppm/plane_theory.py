@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sim.inference.geometric_median import best_point, tangent
-from sim.interfaces import FloatArray, Generator
+from sim.interfaces import FloatArray, Generator, IntArray
 
 _BLOCK_NUMBERS = 2**20  # distances of a block: 8 MB
 _NEGLIGIBLE = 1e-25  # weights relative to the largest that change no sum by more than its rounding error
@@ -120,7 +120,7 @@ def exponential_outputs(x_km: FloatArray, y_km: FloatArray, *, epsilon_per_km: f
     cells = np.arange(x_km.size)
     blocks = np.array_split(cells, max(1, -(-(x_km.size**2) // _BLOCK_NUMBERS)))
 
-    def decay(block: FloatArray) -> FloatArray:
+    def decay(block: IntArray) -> FloatArray:
         away_km = np.hypot(x_km[block, None] - x_km, y_km[block, None] - y_km)
         logs = np.multiply(away_km, -epsilon_per_km, out=away_km)
         return np.exp(np.maximum(logs, _LEAST_LOG, out=logs), out=logs)

@@ -38,8 +38,10 @@ def lowest_cost_km(weights: FloatArray) -> float:
         return float(weights @ np.hypot(X_KM - at[0], Y_KM - at[1]))
 
     starts = np.column_stack([X_KM, Y_KM])[weights.argsort()[-3:]]
-    options = {"xatol": 1e-10, "fatol": 1e-13}
-    return min(float(minimize(cost_km, at, method="Nelder-Mead", options=options).fun) for at in starts)
+    return min(
+        float(minimize(cost_km, at, method="Nelder-Mead", options={"xatol": 1e-10, "fatol": 1e-13}).fun)
+        for at in starts
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 3.0])
@@ -77,9 +79,7 @@ def test_coin_by_enumeration() -> None:
     nothing_km = lowest_cost_km(PRIOR)
     for share in (0.0, 0.3, 1.0):
         coin = coin_theory(PRIOR, X_KM, Y_KM, loss_km=share * nothing_km)
-        certain = (
-            PlaneOutput(*at_cell, row) for *at_cell, row in zip(X_KM, Y_KM, np.eye(9) * (1 - share), strict=True)
-        )
+        certain = [PlaneOutput(X_KM[cell], Y_KM[cell], (1 - share) * np.eye(9)[cell]) for cell in range(9)]
         expected = plane_theory([*certain, PlaneOutput(*at, np.full(9, share))], PRIOR, X_KM, Y_KM)
         np.testing.assert_allclose(coin, expected, rtol=1e-7, atol=1e-12)
     with pytest.raises(ValueError, match="loss_km"):
