@@ -21,7 +21,7 @@ from sim.lppm.designs.cloaking import CloakingParameters
 from sim.lppm.designs.dummies import DummiesParameters
 from sim.lppm.outputs import Cells, CellsOrNothing, Regions, Sets
 from sim.plots import style
-from sim.report.replay import _pack_cells
+from sim.report.packing import pack_cells
 from tests.lppm.validation import codes
 from tests.support import done, refused
 
@@ -142,7 +142,7 @@ def test_replay_shows_regions_at_their_centres_and_lists_their_cells(result: Res
 
 def test_missing_output_differs_from_every_cell() -> None:
     for cells in (2**8 - 1, 2**8, 2**16 - 1, 2**16):
-        assert unpacked(_pack_cells(np.array([0, cells - 1, cells]), cells)).tolist() == [0, cells - 1, cells]
+        assert unpacked(pack_cells(np.array([0, cells - 1, cells]), cells)).tolist() == [0, cells - 1, cells]
 
 
 def unpacked(packed: dict[str, str]) -> Any:

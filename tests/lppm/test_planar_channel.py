@@ -104,9 +104,9 @@ def test_the_channel_is_that_of_the_matrix(case: tuple[EuclideanDistance, float,
             expected = reference.likelihood(output)
             np.testing.assert_allclose(channel.likelihood(output), expected, rtol=2e-8, atol=1e-300)
             np.testing.assert_allclose(channel.likelihood(output), expected, rtol=0, atol=1e-9 * expected.max())
-            np.testing.assert_array_equal(
-                channel.compact_likelihood(output).dense(distance.n_cells), channel.likelihood(output)
-            )
+            compact = channel.compact_likelihood(output)
+            assert compact is not None
+            np.testing.assert_array_equal(compact.dense(distance.n_cells), channel.likelihood(output))
             total += channel.likelihood(output)
         np.testing.assert_allclose(total, 1.0, atol=1e-9)
     for cell in {0, distance.n_cells // 2}:
@@ -148,7 +148,9 @@ def test_compact_rows_of_the_kernel_are_the_rows_in_full() -> None:
         assert isinstance(channel, PlanarExponentialChannel | PlanarRemappedChannel)
         output = channel.sample(int(rng.integers(n)), rng)
         full.append(channel.likelihood(output))
-        store.append(channel.compact_likelihood(output), full[-1])
+        compact = channel.compact_likelihood(output)
+        assert compact is not None
+        store.append(compact, full[-1])
     store.forget(4)
     rows = np.array(full[4:])
     coefficients, profile, cells = rng.random(len(rows)), rng.dirichlet(np.ones(n)), rng.permutation(n)[:9]
