@@ -85,6 +85,9 @@ def write_results(result: Result, *, figures: bool) -> None:
     result.run.write_csv("metrics.csv", result.metrics())
     if not (hindsight := result.hindsight()).empty:
         result.run.write_csv("hindsight.csv", with_swept_values(hindsight, result.points()))
+    if result.manifest.scenario.world.services:
+        with suppress(NotApplicable):  # a summary has no reports
+            write_services(result, result.services())
     if result.has_tournament():
         result.run.write_csv("tournament.csv", result.tournament())
     if figures:

@@ -17,8 +17,9 @@ from sim.plots.labels import printable
 from sim.report import tables, text
 from sim.report.answers import StudyAnswers
 from sim.report.charts import charts
-from sim.report.markup import Markup, escaped, tag
+from sim.report.markup import Markup, escaped, joined, tag
 from sim.report.replay import replays
+from sim.report.services import services
 from sim.report.study import Study
 
 STYLES = ("page.css", "replay.css")
@@ -65,7 +66,7 @@ def assembled(study: Study, *, live: bool = False) -> str:
         "adapted": tables.adaptation(study),
         "profiles": _chart("profiles", drawn, text.without_beliefs(study)),
         "users": _chart("users", drawn, "This run has no queries."),
-        "metrics": tables.metrics(study),
+        "metrics": joined([tables.metrics(study), services(study)]),
         "run": text.run(study),
         "script": script,
     }

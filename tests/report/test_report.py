@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import sim
@@ -469,3 +470,14 @@ def test_shifts_are_marked_at_the_drawn_sweep_point(make_scenario: MakeScenario,
     for chart in data["charts"]["time"]:
         assert [mark["x"] for mark in chart["marks"]] == [13.0]
     assert {shift["index"] for shift in data["replay"][0]["shifts"]} == {13}
+
+
+def test_losses_of_services_are_computed_with_the_run(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    (tmp_path / "cafes.csv").write_text("lat,lon\n37.75,-122.45\n37.70,-122.42\n37.60,-122.48\n")
+    world = {"services": {"cafes": {"kind": "nearest_points", "file": str(tmp_path / "cafes.csv"), "k": 1}}}
+    folder = tmp_path / "run"
+    sim.run(make_scenario(world=world), out=folder)
+    written = pd.read_csv(folder / "services.csv")
+    assert written["loss"].tolist() == pytest.approx(Result.open(folder).services().table["loss"].tolist())
+    page = (folder / "report.html").read_text()
+    assert "Loss of the users of services" in page

@@ -9,25 +9,12 @@ from typing import Any
 from sim.analysis.latex import latex_table
 from sim.analysis.markdown import markdown_table, markdown_text
 from sim.analysis.result import Result
-from sim.analysis.services.table import ServiceLosses, service_caption, service_columns
+from sim.analysis.services.shown import services_table
+from sim.analysis.services.table import ServiceLosses
 from sim.analysis.sweep_labels import with_swept_values
-from sim.analysis.tables import Table, lppm_column, swept_columns, with_swept_cells
-from sim.cli.output.tables import print_table, swept_paths
+from sim.cli.output.tables import print_table
 from sim.cli.output.terminal import stdout
 from sim.escaping import escape
-
-
-def services_table(result: Result, losses: ServiceLosses) -> Table:
-    """Return the displayed table, with the LPPMs in the order of the scenario."""
-    lppms = {lppm.name: number for number, lppm in enumerate(result.manifest.scenario.lppms)}
-    services = {name: number for number, name in enumerate(dict.fromkeys(losses.shown["service"]))}
-    ranks = losses.shown.assign(_service=losses.shown["service"].map(services), _lppm=losses.shown["lppm"].map(lppms))
-    shown = ranks.sort_values(["_service", "_lppm", "point"], kind="stable", ignore_index=True)
-    points = result.points()
-    swept = with_swept_values(shown[["lppm", "point"]], points).to_dict("records")
-    labels = [lppm_column(), *swept_columns(swept_paths(points))]
-    rows = with_swept_cells(shown.to_dict("records"), swept)
-    return Table(service_columns(labels), rows, service_caption(shown), section=lambda row: row["service"])
 
 
 def print_services(result: Result, losses: ServiceLosses) -> None:
