@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sim.audit.displacement import M_PER_DEGREE, Sample
+from sim.audit.lattice_bounds import AxisBounds, Bounds, axis_bounds
 from sim.interfaces import FloatArray, IntArray
 
 _FEWEST_VALUES = 3
@@ -29,6 +30,15 @@ class Axis:
     step: float
     origin: float
     """In [0, step)."""
+    bounds: AxisBounds | None = None
+    """What the values allow; None if they are unknown."""
+
+    @property
+    def bounded(self) -> AxisBounds:
+        """Step, origin and a line with what the values allow; NaN if that is unknown."""
+        unknown = (math.nan, math.nan)
+        lines = (Bounds(value, *unknown) for value in (self.step, self.origin, self.origin))
+        return self.bounds or AxisBounds(*lines)
 
     def index(self, values: FloatArray) -> IntArray:
         """Return k of the nearest lattice value."""
@@ -213,11 +223,14 @@ def _refined(distinct: FloatArray, step: float, tolerance: float) -> Axis | None
         reach *= 2
     index = np.rint(offsets / step)
     rest = offsets - index * step
-    if (np.abs(rest - np.median(rest)) <= 3 * tolerance).mean() < _SHARE:
+    fits = np.abs(rest - np.median(rest)) <= 3 * tolerance
+    if fits.mean() < _SHARE:
         return None
-    return Axis(
+    axis = Axis(
         _nice(step, tolerance, index), _origin(distinct[start] + float(np.median(rest)), step, tolerance, index)
     )
+    used = distinct[fits]
+    return replace(axis, bounds=axis_bounds(used, axis.index(used), axis.step, axis.origin, tolerance))
 
 
 def _nice(step: float, tolerance: float, index: FloatArray) -> float:

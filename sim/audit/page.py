@@ -16,7 +16,15 @@ from sim.audit.record import Audit
 from sim.audit.selection import SEED
 from sim.audit.tables import table
 from sim.audit.user_page import home_sentence, users_section
-from sim.audit.wording import conclusion, grid_in_words, hypothesis_in_words, interval, number, parameter_in_words
+from sim.audit.wording import (
+    conclusion,
+    grid_in_words,
+    hypothesis_in_words,
+    interval,
+    number,
+    parameter_in_words,
+    value,
+)
 from sim.interfaces import FloatArray
 from sim.report.markup import Markup, bulleted, joined, tag
 from sim.report.page import assets, policy
@@ -202,7 +210,7 @@ def _mechanism(result: Audit) -> Markup:
 
 
 def _estimates(estimates: Sequence[Estimate]) -> Markup:
-    rows = [[parameter_in_words(one.name), number(one.value, one.unit), interval(one)] for one in estimates]
+    rows = [[parameter_in_words(one.name), value(one), interval(one)] for one in estimates]
     return table(["parameter", "estimate", "95 % interval"], rows)
 
 

@@ -68,7 +68,7 @@ def audit(
     from sim.audit.pairs import read_pairs
     from sim.audit.record import as_json, audit
     from sim.audit.user_page import home_sentence
-    from sim.audit.wording import conclusion, interval, number, parameter_in_words
+    from sim.audit.wording import conclusion, interval, parameter_in_words, value
     from sim.errors import InputError, input_errors
     from sim.storage.atomic import atomic_file
 
@@ -87,7 +87,7 @@ def audit(
         notes = notes[1:]
     click.echo(visible(conclusion(result.finding)))
     for one in result.finding.estimates:
-        click.echo(visible(f"  {parameter_in_words(one.name)}: {number(one.value, one.unit)}  [{interval(one)}]"))
+        click.echo(visible(f"  {parameter_in_words(one.name)}: {value(one)}  [{interval(one)}]"))
     if sentence := home_sentence(result.user_answers):
         click.echo(visible(sentence))
     for note in notes:
