@@ -31,7 +31,7 @@ class Axis:
     origin: float
     """In [0, step)."""
     bounds: AxisBounds | None = None
-    """What the values allow; None if they are unknown."""
+    """Bounds that the values allow; None if they are unknown."""
 
     @property
     def bounded(self) -> AxisBounds:

@@ -1,4 +1,4 @@
-"""What the rounded values of a lattice allow: bounds of its step, its origin, and of a line near the values.
+"""Bounds that rounded values allow for a lattice: step, origin, and a line near the values.
 
 Each value v of line k must be within a tolerance of origin + k step. These inequalities are a convex set of pairs of
 origin and step, whose extremes are linear programmes in two variables.

@@ -64,10 +64,9 @@ def audit(
     import json
 
     from sim.analysis.answers.home_exposure import Night
-    from sim.audit.page import page
+    from sim.audit.page import page, result_sentences
     from sim.audit.pairs import read_pairs
     from sim.audit.record import as_json, audit
-    from sim.audit.user_page import home_sentence
     from sim.audit.wording import conclusion, interval, parameter_in_words, value
     from sim.errors import InputError, input_errors
     from sim.storage.atomic import atomic_file
@@ -88,7 +87,7 @@ def audit(
     click.echo(visible(conclusion(result.finding)))
     for one in result.finding.estimates:
         click.echo(visible(f"  {parameter_in_words(one.name)}: {value(one)}  [{interval(one)}]"))
-    if sentence := home_sentence(result.user_answers):
+    for sentence in result_sentences(result):
         click.echo(visible(sentence))
     for note in notes:
         click.echo(visible(f"note: {note}"))
