@@ -21,6 +21,8 @@ _FLOAT_TOLERANCE = 2e-9
 _LEAST_FIXED = 0.1
 """Least share of the reports at a place that may be sent for all others."""
 _FAR_STEPS = 2.0
+_SLACK = 0.01
+"""Slack of the centre of a cell, in steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +150,16 @@ def _without_fixed_place(lattice: Lattice, sample: Sample) -> Sample:
 def _shift(displacement: FloatArray) -> float:
     """Return the centre of the cell relative to its report from displacements in steps.
 
-    If all true positions are within one step, it is their middle, rounded to quarters within a tenth. Otherwise, with
+    If all true positions are within one step, it is their middle, rounded to quarters within a tenth if they are then
+    in the cell. Otherwise, with
     noise, it is the nearest half step to their median.
     """
     low, high = np.quantile(-displacement, [0.01, 0.99])
     if high - low <= 1.0:
         middle = float(low + high) / 2
         quarter = round(4 * middle) / 4
-        return quarter if abs(middle - quarter) < 0.1 else middle
+        possible = high - 0.5 - _SLACK <= quarter <= low + 0.5 + _SLACK
+        return quarter if possible and abs(middle - quarter) < 0.1 else middle
     shift = -float(np.median(displacement))
     return 0.5 if 0.25 < shift < 0.75 else -0.5 if -0.75 < shift < -0.25 else 0.0
 

@@ -6,6 +6,7 @@ origin and step, whose extremes are linear programmes in two variables.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -52,10 +53,8 @@ def axis_bounds(values: FloatArray, index: IntArray, step: float, origin: float,
         """Return the extremes of a linear function of the line in the middle and of the step."""
         matrix = np.column_stack([np.ones_like(slope), slope])
         table, bound = np.vstack([matrix, -matrix]), np.concatenate([rest + limit, limit - rest])
-        ends = [
-            linprog((sign * at_line, sign * at_slope), A_ub=table, b_ub=bound, bounds=(None, None)) for sign in (1, -1)
-        ]
-        return tuple(tolerance * sign * float(end.fun) for sign, end in zip((1, -1), ends, strict=True))  # type: ignore[return-value]
+        low, high = (_least((sign * at_line, sign * at_slope), table, bound) for sign in (1, -1))
+        return tolerance * low, -tolerance * high
 
     def around(value: float, at_line: float, at_slope: float) -> Bounds:
         low, high = extremes(at_line, at_slope)
@@ -71,5 +70,10 @@ def _least_limit(slope: FloatArray, rest: FloatArray) -> float:
     matrix = np.column_stack([np.ones_like(slope), slope])
     limit = -np.ones((len(slope), 1))
     table = np.vstack([np.hstack([matrix, limit]), np.hstack([-matrix, limit])])
-    end = linprog((0, 0, 1), A_ub=table, b_ub=np.concatenate([rest, -rest]), bounds=(None, None))
-    return float(end.fun)
+    return _least((0.0, 0.0, 1.0), table, np.concatenate([rest, -rest]))
+
+
+def _least(weights: tuple[float, ...], table: FloatArray, bound: FloatArray) -> float:
+    """Return the minimum of a linear function where table @ x <= bound; NaN if it is not found."""
+    found = linprog(weights, A_ub=table, b_ub=bound, bounds=(None, None)).fun
+    return math.nan if found is None else float(found)

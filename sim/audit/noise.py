@@ -193,4 +193,4 @@ def lattice_estimates(lattice: Lattice) -> tuple[Estimate, ...]:
 
 
 def _bounded(name: str, unit: str, bounds: Bounds, factor: float = 1.0) -> Estimate:
-    return Estimate(name, *(factor * number for number in bounds), unit)
+    return Estimate(name, factor * bounds.value, factor * bounds.low, factor * bounds.high, unit)

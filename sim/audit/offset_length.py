@@ -58,4 +58,4 @@ def _possible(sample: Sample, lattice: Lattice) -> Estimate:
 
 
 def _nearest_to_zero(low: FloatArray, high: FloatArray) -> FloatArray:
-    return np.clip(0.0, low, high)
+    return np.asarray(np.clip(0.0, low, high))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
+from sim.audit.cell_displacement import EAST, NORTH
 from sim.audit.grid_exponential import GridExponentialFit
 from sim.audit.hypothesis import Estimate, Fit
 from sim.audit.lattice import Lattice
@@ -53,6 +55,8 @@ _PARAMETERS = {
     "line_lat_deg": "grid line near the data, latitude",
     "line_lon_deg": "grid line near the data, longitude",
     "line_lon_scaled_deg": "grid line near the data, longitude times cosine of latitude",
+    "displacement_north_m": "displacement of the reports from the centres of their cells, north",
+    "displacement_east_m": "displacement of the reports from the centres of their cells, east",
     "reveal_probability": "probability of the true place",
     "drop_probability": "probability of no report",
     "mean_length_m": "mean length of the offset",
@@ -169,11 +173,29 @@ def conclusion(finding: Finding) -> str:
         narrow = known.startswith("exact") or main.high - main.low < _NARROW * abs(main.value)
         with_interval = "" if narrow or known == "–" else f" (95 % interval {known})"
         sentence += f" {parameter_in_words(main.name).capitalize()}: {number(main.value, main.unit)}{with_interval}."
+    if not finding.rejected:
+        sentence += _displacement_in_words({one.name: one.value for one in finding.estimates})
     if finding.rejected:
         sentence += (
             f" The nearest is {kind_in_words(finding.fit.kind)}, which the pairs reject; the empirical kernel is below."
         )
     return sentence
+
+
+def _displacement_in_words(values: Mapping[str, float]) -> str:
+    """Return where reports are in their cells, if not in the centres.
+
+    >>> _displacement_in_words({"displacement_north_m": 400.2, "displacement_east_m": -250.0})
+    ' The reports are displaced from the centres of their cells by 400 m to the north and 250 m to the west.'
+    """
+    if NORTH not in values:
+        return ""
+    north, east = values[NORTH], values[EAST]
+    parts = [
+        f"{abs(length):,.0f} m to the {ahead if length > 0 else back}"
+        for length, ahead, back in ((north, "north", "south"), (east, "east", "west"))
+    ]
+    return f" The reports are displaced from the centres of their cells by {' and '.join(parts)}."
 
 
 def grid_in_words(lattice: Lattice) -> str:
