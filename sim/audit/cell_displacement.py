@@ -1,4 +1,4 @@
-"""Displacement of snapped reports from the centres of their cells: constant, as of rounding down or of an added offset."""
+"""Constant displacement of snapped reports from the centres of their cells, as of rounding down or an added offset."""
 
 from __future__ import annotations
 
@@ -29,12 +29,10 @@ def cell_displacement(sample: Sample, lattice: Lattice, own_cell: BoolArray) -> 
     return (north, east) if moved else ()
 
 
-def _bounded(
-    name: str, moved_m: FloatArray, size_m: FloatArray, assumed_m: FloatArray, own_cell: BoolArray
-) -> Estimate:
+def _bounded(name: str, moved_m: FloatArray, size_m: FloatArray, assumed_m: FloatArray, own: BoolArray) -> Estimate:
     """Return the displacement along an axis, which is as assumed if the pairs allow it."""
     slack = _SLACK * float(np.median(size_m)) + _SLACK_M
-    for rows in (np.ones_like(own_cell), own_cell):
+    for rows in (np.ones_like(own), own):
         low = float((moved_m - size_m / 2)[rows].max()) - slack
         high = float((moved_m + size_m / 2)[rows].min()) + slack
         if low <= high:

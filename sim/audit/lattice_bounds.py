@@ -75,5 +75,5 @@ def _least_limit(slope: FloatArray, rest: FloatArray) -> float:
 
 def _least(weights: tuple[float, ...], table: FloatArray, bound: FloatArray) -> float:
     """Return the minimum of a linear function where table @ x <= bound; NaN if it is not found."""
-    found = linprog(weights, A_ub=table, b_ub=bound, bounds=(None, None)).fun
-    return math.nan if found is None else float(found)
+    minimum = linprog(weights, A_ub=table, b_ub=bound, bounds=(None, None)).fun
+    return math.nan if minimum is None else float(minimum)

@@ -80,6 +80,7 @@ _PARAMETERS = {
 }
 
 _MOST_DECIMALS = 9
+_LEAST_SHOWN_M = 0.5
 _NARROW = 1e-3
 """Relative width of an interval below which the conclusion does not show it."""
 
@@ -194,6 +195,7 @@ def _displacement_in_words(values: Mapping[str, float]) -> str:
     parts = [
         f"{abs(length):,.0f} m to the {ahead if length > 0 else back}"
         for length, ahead, back in ((north, "north", "south"), (east, "east", "west"))
+        if abs(length) >= _LEAST_SHOWN_M
     ]
     return f" The reports are displaced from the centres of their cells by {' and '.join(parts)}."
 

@@ -28,10 +28,10 @@ def _snapped(north_m: float, east_m: float) -> Sample:
 def test_displacement_after_snapping_is_stated(north_m: float, east_m: float) -> None:
     finding = identify(_snapped(north_m, east_m))
     assert finding.kind == "snapping"
-    found = {one.name: one for one in finding.estimates}
+    estimates = {one.name: one for one in finding.estimates}
     for name, true in (("displacement_north_m", north_m), ("displacement_east_m", east_m)):
-        assert found[name].low <= true <= found[name].high
-        assert found[name].low <= found[name].value <= found[name].high < found[name].low + 40
+        assert estimates[name].low <= true <= estimates[name].high
+        assert estimates[name].low <= estimates[name].value <= estimates[name].high < estimates[name].low + 40
     assert "displaced from the centres" in conclusion(finding)
 
 
