@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
+from sim.audit.cell_displacement import cell_displacement
 from sim.audit.displacement import Plane, Sample
 from sim.audit.hypothesis import RARE, Estimate, share_interval
 from sim.audit.lattice import Lattice
@@ -63,13 +64,15 @@ class SnappingFit:
 
     lattice: Lattice
     share: float
+    displacement: tuple[Estimate, ...] = ()
+    """Displacement from the centres of the cells; empty if it may be 0."""
     kind: str = "snapping"
     n_free: int = 4
 
     @property
     def estimates(self) -> tuple[Estimate, ...]:
-        """Steps and origins."""
-        return lattice_estimates(self.lattice)
+        """Steps, origins, and the displacement from the centres of the cells."""
+        return (*lattice_estimates(self.lattice), *self.displacement)
 
     def log_mass(self, sample: Sample) -> FloatArray:
         """Return the log probability of each report."""
@@ -99,8 +102,9 @@ def fit_snapping(sample: Sample, lattice: Lattice | None) -> SnappingFit | None:
     """Return the snapping if it explains almost all reports."""
     if lattice is None:
         return None
-    share = float(own_cell(lattice, sample).mean())
-    return SnappingFit(lattice, share) if share >= _LEAST_SHARE else None
+    own = own_cell(lattice, sample)
+    share = float(own.mean())
+    return SnappingFit(lattice, share, cell_displacement(sample, lattice, own)) if share >= _LEAST_SHARE else None
 
 
 @dataclass(frozen=True)

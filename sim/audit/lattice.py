@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sim.audit.displacement import M_PER_DEGREE, Sample
+from sim.audit.lattice_bounds import AxisBounds, Bounds, axis_bounds
 from sim.interfaces import FloatArray, IntArray
 
 _FEWEST_VALUES = 3
@@ -20,6 +21,8 @@ _FLOAT_TOLERANCE = 2e-9
 _LEAST_FIXED = 0.1
 """Least share of the reports at a place that may be sent for all others."""
 _FAR_STEPS = 2.0
+_SLACK = 0.01
+"""Slack of the centre of a cell, in steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,15 @@ class Axis:
     step: float
     origin: float
     """In [0, step)."""
+    bounds: AxisBounds | None = None
+    """Bounds that the values allow; None if they are unknown."""
+
+    @property
+    def bounded(self) -> AxisBounds:
+        """Step, origin and a line with what the values allow; NaN if that is unknown."""
+        unknown = (math.nan, math.nan)
+        lines = (Bounds(value, *unknown) for value in (self.step, self.origin, self.origin))
+        return self.bounds or AxisBounds(*lines)
 
     def index(self, values: FloatArray) -> IntArray:
         """Return k of the nearest lattice value."""
@@ -138,14 +150,16 @@ def _without_fixed_place(lattice: Lattice, sample: Sample) -> Sample:
 def _shift(displacement: FloatArray) -> float:
     """Return the centre of the cell relative to its report from displacements in steps.
 
-    If all true positions are within one step, it is their middle, rounded to quarters within a tenth. Otherwise, with
+    If all true positions are within one step, it is their middle, rounded to quarters within a tenth if they are then
+    in the cell. Otherwise, with
     noise, it is the nearest half step to their median.
     """
     low, high = np.quantile(-displacement, [0.01, 0.99])
     if high - low <= 1.0:
         middle = float(low + high) / 2
         quarter = round(4 * middle) / 4
-        return quarter if abs(middle - quarter) < 0.1 else middle
+        possible = high - 0.5 - _SLACK <= quarter <= low + 0.5 + _SLACK
+        return quarter if possible and abs(middle - quarter) < 0.1 else middle
     shift = -float(np.median(displacement))
     return 0.5 if 0.25 < shift < 0.75 else -0.5 if -0.75 < shift < -0.25 else 0.0
 
@@ -213,11 +227,14 @@ def _refined(distinct: FloatArray, step: float, tolerance: float) -> Axis | None
         reach *= 2
     index = np.rint(offsets / step)
     rest = offsets - index * step
-    if (np.abs(rest - np.median(rest)) <= 3 * tolerance).mean() < _SHARE:
+    fits = np.abs(rest - np.median(rest)) <= 3 * tolerance
+    if fits.mean() < _SHARE:
         return None
-    return Axis(
+    axis = Axis(
         _nice(step, tolerance, index), _origin(distinct[start] + float(np.median(rest)), step, tolerance, index)
     )
+    used = distinct[fits]
+    return replace(axis, bounds=axis_bounds(used, axis.index(used), axis.step, axis.origin, tolerance))
 
 
 def _nice(step: float, tolerance: float, index: FloatArray) -> float:

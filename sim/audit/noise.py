@@ -11,6 +11,7 @@ from sim.audit.displacement import M_PER_DEGREE, Sample, metres_per_degree_east
 from sim.audit.families import Family
 from sim.audit.hypothesis import ATOM_M2, REGULAR_DROP, SHARP_DROP, Estimate, maximised, profile_interval
 from sim.audit.lattice import Lattice
+from sim.audit.lattice_bounds import Bounds
 from sim.interfaces import FloatArray, Generator, IntArray
 
 _TINY = 1e-300
@@ -176,18 +177,20 @@ def snapped_displacement(
 
 
 def lattice_estimates(lattice: Lattice) -> tuple[Estimate, ...]:
-    """Return the steps of a lattice, which are known up to the rounding of the file."""
-
-    def exact(name: str, value: float, unit: str) -> Estimate:
-        return Estimate(name, value, value, value, unit)
-
-    lon = exact("step_lon_m", lattice.lon.step * M_PER_DEGREE, "m")
-    if not lattice.metric:
-        lon = exact("step_lon_deg", lattice.lon.step, "degrees")
+    """Return the steps, origins, and lines near the reports, with what the rounding of the file allows."""
+    lat, lon = lattice.lat, lattice.lon
+    scaled = "lon_scaled" if lattice.metric else "lon"
+    lon_step = ("step_lon_m", "m", M_PER_DEGREE) if lattice.metric else ("step_lon_deg", "degrees", 1.0)
     return (
-        exact("step_lat_deg", lattice.lat.step, "degrees"),
-        exact("step_lat_m", lattice.lat.step * M_PER_DEGREE, "m"),
-        lon,
-        exact("origin_lat_deg", lattice.lat.origin, "degrees"),
-        exact("origin_lon_deg" if not lattice.metric else "origin_lon_scaled_deg", lattice.lon.origin, "degrees"),
+        _bounded("step_lat_deg", "degrees", lat.bounded.step),
+        _bounded("step_lat_m", "m", lat.bounded.step, M_PER_DEGREE),
+        _bounded(*lon_step[:2], lon.bounded.step, lon_step[2]),
+        _bounded("line_lat_deg", "degrees", lat.bounded.line),
+        _bounded(f"line_{scaled}_deg", "degrees", lon.bounded.line),
+        _bounded("origin_lat_deg", "degrees", lat.bounded.origin),
+        _bounded(f"origin_{scaled}_deg", "degrees", lon.bounded.origin),
     )
+
+
+def _bounded(name: str, unit: str, bounds: Bounds, factor: float = 1.0) -> Estimate:
+    return Estimate(name, factor * bounds.value, factor * bounds.low, factor * bounds.high, unit)

@@ -14,6 +14,7 @@ from sim.audit.hypothesis import ATOM_M2, Estimate, Fit, maximised, profile_inte
 from sim.audit.lattice import Lattice
 from sim.audit.noise import NoiseFit, lattice_estimates, snapped_displacement
 from sim.audit.offset_filter import box_log_mass, constant_box_log_mass, kalman_log_density, kalman_predictions
+from sim.audit.offset_length import mean_length
 from sim.interfaces import FloatArray, Generator
 
 _GAUSSIAN = next(family for family in FAMILIES if family.kind == "gaussian")
@@ -39,8 +40,8 @@ class OffsetFit:
     white_m: float
     lattice: Lattice | None
     intervals: tuple[tuple[float, float], ...] = ()
-    mean_length_m: float = math.nan
-    n_pairs: int = 0
+    length: Estimate | None = None
+    """Mean length of constant offsets."""
     n_free: int = 3
 
     @property
@@ -58,9 +59,7 @@ class OffsetFit:
     def estimates(self) -> tuple[Estimate, ...]:
         """Standard deviation, drift, time constant and independent noise."""
         sd, drift = self.intervals or ((math.nan,) * 2,) * 2
-        error = 1.96 * self.white_m / math.sqrt(max(self.n_pairs, 1)) if self.white_m > 2 * LEAST_WHITE_M else 0.0
-        mean = self.mean_length_m
-        parameters = [] if self.drift_m else [Estimate("mean_length_m", mean, mean - error, mean + error, "m")]
+        parameters = [] if self.drift_m or self.length is None else [self.length]
         parameters.append(Estimate("sd_m", self.sd_m, *sd, "m"))
         if self.drift_m:
             hours = self.time_constant_h
@@ -129,11 +128,8 @@ def fit_offset(sample: Sample, lattice: Lattice | None, *, intervals: bool = Tru
     """Return the offset of maximum likelihood; None if consecutive displacements are not correlated."""
     if not seems_correlated(sample):
         return None
-    mean = _mean_lengths(sample)
-    length = float(np.sqrt((mean**2).mean() / 2))
-    start = OffsetFit(
-        max(length, 1.0), 0.0, LEAST_WHITE_M, lattice, mean_length_m=float(mean.mean()), n_pairs=len(sample)
-    )
+    guess = mean_length(sample, lattice, LEAST_WHITE_M).value / math.sqrt(2)
+    start = OffsetFit(max(guess, 1.0), 0.0, LEAST_WHITE_M, lattice)
     constant = start if lattice is not None else _improved(start, sample, ("white_m", "sd_m"))
     constant = _improved(constant, sample, ("sd_m",))
     hours = max(float(np.ptp(sample.time_s)) / 3600, 1e-3)
@@ -148,6 +144,7 @@ def fit_offset(sample: Sample, lattice: Lattice | None, *, intervals: bool = Tru
     gain = float(drifting.log_mass(sample).sum() - constant.log_mass(sample).sum())
     moved = drifting.drift_m * math.sqrt(hours)
     best = drifting if gain > _CONSTANT_NATS and moved > max(_LEAST_MOVED_M, 0.01 * drifting.sd_m) else constant
+    best = replace(best, length=mean_length(sample, lattice, best.white_m))
     return with_intervals(best, sample) if intervals else best
 
 
@@ -156,14 +153,6 @@ def with_intervals(fit: OffsetFit, sample: Sample) -> OffsetFit:
     known = ("sd_m", "drift_m") if fit.drift_m else ("sd_m",)
     parameters = [profile_interval(_along(fit, sample, name), getattr(fit, name)) for name in known]
     return replace(fit, intervals=(*parameters, *([] if fit.drift_m else [(0.0, 0.0)])))
-
-
-def _mean_lengths(sample: Sample) -> FloatArray:
-    """Return the length of each user's mean displacement."""
-    count = np.bincount(sample.user)
-    x, y = (np.bincount(sample.user, d) for d in (sample.dx_m, sample.dy_m))
-    used = count > 0
-    return np.asarray(np.hypot(x[used] / count[used], y[used] / count[used]))
 
 
 def _along(fit: OffsetFit, sample: Sample, name: str) -> Callable[[float], float]:

@@ -56,6 +56,17 @@ def constant_box_log_mass(sample: Sample, low: FloatArray, high: FloatArray, sd_
     The posterior is the Gaussian on the intersection of the intervals, so that each predictive mass is a ratio. A
     report that repeats the previous one, but excludes the intersection, is a repeat and leaves it unchanged.
     """
+    lowest, highest = intersections(sample, low, high)
+    again = repeats_previous(sample)
+    log_mass = _log_interval(lowest / sd_m, highest / sd_m)
+    before = np.where(sample.follows, np.concatenate([[0.0], log_mass[:-1]]), 0.0)
+    predicted = np.maximum(log_mass, math.log(_TINY)) - np.maximum(before, math.log(_TINY))
+    kept = again & (predicted == 0.0) & ((low > lowest) | (high < highest))
+    return np.where(kept, math.log(_REPEAT) / 2, predicted)
+
+
+def intersections(sample: Sample, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the intersection of the intervals of each row and the earlier rows of the user, without such repeats."""
     lowest, highest = low.copy(), high.copy()
     again = repeats_previous(sample)
     for row in np.flatnonzero(sample.follows).tolist():
@@ -63,11 +74,7 @@ def constant_box_log_mass(sample: Sample, low: FloatArray, high: FloatArray, sd_
         lowest[row], highest[row] = (
             (lowest[row - 1], highest[row - 1]) if again[row] and bounds[0] >= bounds[1] else bounds
         )
-    log_mass = _log_interval(lowest / sd_m, highest / sd_m)
-    before = np.where(sample.follows, np.concatenate([[0.0], log_mass[:-1]]), 0.0)
-    predicted = np.maximum(log_mass, math.log(_TINY)) - np.maximum(before, math.log(_TINY))
-    kept = again & (predicted == 0.0) & ((low > lowest) | (high < highest))
-    return np.where(kept, math.log(_REPEAT) / 2, predicted)
+    return lowest, highest
 
 
 def repeats_previous(sample: Sample) -> BoolArray:

@@ -12,11 +12,20 @@ from sim.audit.answers import RADII_M, Answer
 from sim.audit.attack import FEWEST_ROWS
 from sim.audit.figures import answers_figure, distance_figure, kernel_figure
 from sim.audit.hypothesis import Estimate
+from sim.audit.nights import no_nights_note, users_without_nights
 from sim.audit.record import Audit
 from sim.audit.selection import SEED
 from sim.audit.tables import table
 from sim.audit.user_page import home_sentence, users_section
-from sim.audit.wording import conclusion, grid_in_words, hypothesis_in_words, interval, number, parameter_in_words
+from sim.audit.wording import (
+    conclusion,
+    grid_in_words,
+    hypothesis_in_words,
+    interval,
+    number,
+    parameter_in_words,
+    value,
+)
 from sim.interfaces import FloatArray
 from sim.report.markup import Markup, bulleted, joined, tag
 from sim.report.page import assets, policy
@@ -73,7 +82,12 @@ def _sections(result: Audit) -> Iterator[Markup]:
         "result": joined(
             [
                 *_first_warning(result),
-                tag("div", tag("p", conclusion(result.finding)), *_answer_lines(result), class_="sentences"),
+                tag(
+                    "div",
+                    tag("p", conclusion(result.finding)),
+                    *(tag("p", one) for one in result_sentences(result)),
+                    class_="sentences",
+                ),
                 _warnings(result),
             ]
         ),
@@ -96,21 +110,20 @@ def _first_warning(result: Audit) -> list[Markup]:
     return [bulleted(result.notes[:1], "warning")] if result.pairs.time_shift_s else []
 
 
-def _answer_lines(result: Audit) -> Iterator[Markup]:
-    """Yield the strongest attack within 564 m, beside its control."""
+def result_sentences(result: Audit) -> Iterator[str]:
+    """Yield the strongest attack within 564 m beside its control, and the knowledge of homes."""
     shares = [one for one in result.answers if one.metric == "within" and one.radius_m == RADII_M[2]]
     attacks = [one for one in shares if not one.control]
     if not attacks:
         return
     best = max(attacks, key=lambda one: one.value)
     control = max((one for one in shares if one.control), key=lambda one: one.value)
-    yield tag(
-        "p",
+    yield (
         f"The strongest attack ({best.attack}) locates {_share(best)} of the reports within 564 m; without any "
-        f"report it is {_share(control)}.",
+        f"report it is {_share(control)}."
     )
-    if sentence := home_sentence(result.user_answers):
-        yield tag("p", sentence)
+    if sentence := home_sentence(result.user_answers, users_without_nights(result.pairs, result.night)):
+        yield sentence
 
 
 def _share(answer: Answer) -> str:
@@ -141,7 +154,8 @@ def _attack(result: Audit) -> Markup:
 def _users(result: Audit) -> Markup:
     if result.attacked is None:
         return tag("p", _too_few(), class_="none")
-    return users_section(result.user_answers, result.home_curves, result.night)
+    note = no_nights_note(result.pairs, result.night)
+    return users_section(result.user_answers, result.home_curves, result.night, note)
 
 
 def _too_few() -> str:
@@ -202,7 +216,7 @@ def _mechanism(result: Audit) -> Markup:
 
 
 def _estimates(estimates: Sequence[Estimate]) -> Markup:
-    rows = [[parameter_in_words(one.name), number(one.value, one.unit), interval(one)] for one in estimates]
+    rows = [[parameter_in_words(one.name), value(one), interval(one)] for one in estimates]
     return table(["parameter", "estimate", "95 % interval"], rows)
 
 

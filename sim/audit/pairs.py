@@ -14,7 +14,7 @@ from sim.audit.displacement import Sample
 from sim.audit.input_warnings import input_warnings, unmatched_warning
 from sim.audit.matching import Matching
 from sim.audit.time_shift import fractions_s, time_shift_s, time_shift_warning
-from sim.errors import InputError, input_errors
+from sim.errors import InputError, InvalidValue, input_errors
 from sim.interfaces import BoolArray, FloatArray
 from sim.mobility.recorded.positions import SENT, Positions, has_both, read_positions
 from sim.mobility.recorded.tables import numeric_order
@@ -44,17 +44,21 @@ def read_pairs(
     *,
     match: Match = "time",
     columns: Mapping[str, str] | None = None,
+    columns_true: Mapping[str, str] | None = None,
+    columns_sent: Mapping[str, str] | None = None,
 ) -> Pairs:
     """Read and match the rows of two files, or of one file with `sent_lat` and `sent_lon`.
 
-    With `match` "time" rows are paired by user and time (or order), with "row" by their number in the file.
+    `columns` maps names to those of both files, `columns_true` and `columns_sent` to those of one of two files. With
+    `match` "time" rows are paired by user and time (or order), with "row" by their number in the file.
     """
     with input_errors("cannot read the pairs"):
         for path in (true,) if sent is None else (true, sent):
             _require_file(Path(path))
         if sent is None:
-            return _of_one_file(Path(true), dict(columns or {}))
-        first, second = read_positions(true, columns=columns), read_positions(sent, columns=columns, missing=True)
+            return _of_one_file(Path(true), {**(columns or {}), **(columns_true or {})}, columns_sent or {})
+        first = _positions(true, columns, columns_true, "--columns-true")
+        second = _positions(sent, columns, columns_sent, "--columns-sent", missing=True)
     if match == "row":
         return _checked(_by_row(first, second), first)
     if first.timed != second.timed:
@@ -67,6 +71,25 @@ def read_pairs(
     return _checked(_by_time(first, second), first, shift_s=time_shift_s(first, second))
 
 
+def _positions(
+    path: str | Path,
+    columns: Mapping[str, str] | None,
+    own: Mapping[str, str] | None,
+    option: str,
+    *,
+    missing: bool = False,
+) -> Positions:
+    """Read one of two files; an error about columns that come from `columns` states the option for this file."""
+    try:
+        return read_positions(path, columns={**(columns or {}), **(own or {})}, missing=missing)
+    except InvalidValue as error:
+        if error.code != "no-such-column":
+            raise
+        raise InvalidValue(
+            f"{error}; --columns holds for both files, {option} NAME=COLUMN for this one", code=error.code
+        ) from error
+
+
 def _require_file(path: Path) -> None:
     """Raise InputError if a file to read does not exist or is a folder."""
     if path.is_dir():
@@ -75,7 +98,13 @@ def _require_file(path: Path) -> None:
         raise InputError(f"no file {path}: check the name", code="file-not-found")
 
 
-def _of_one_file(path: Path, columns: dict[str, str]) -> Pairs:
+def _of_one_file(path: Path, columns: dict[str, str], columns_sent: Mapping[str, str]) -> Pairs:
+    if columns_sent:
+        raise InputError(
+            "--columns-sent: found one file, expected TRUE and SENT; name the columns of one file with --columns "
+            "sent_lat=NAME --columns sent_lon=NAME",
+            code="no-sent-positions",
+        )
     if not has_both(path) and not set(SENT) <= set(columns):
         raise InputError(
             f"{path} has no columns sent_lat and sent_lon: give a second file with the sent positions, or name the "

@@ -17,6 +17,7 @@ from sim.audit.face_value import face_value_note
 from sim.audit.home_curves import HomeCurve
 from sim.audit.input_warnings import exchange_warning, unmatched_warning
 from sim.audit.kernel import Kernel, empirical_kernel
+from sim.audit.nights import no_nights_note, users_without_nights
 from sim.audit.noise import NoiseFit
 from sim.audit.pairs import Pairs
 from sim.audit.selection import MOST_COMPARED_PAIRS, Finding, identify
@@ -78,7 +79,9 @@ def _is_continuous_noise(finding: Finding) -> bool:
 
 
 def _night_notes(pairs: Pairs, night: Night) -> Iterator[str]:
-    """Warn if the longitude suggests another local time than the nights assume."""
+    """Warn of users without positions at night, and if the longitude suggests another local time than the nights."""
+    if note := no_nights_note(pairs, night):
+        yield note
     hours = round(float(np.median(pairs.sample.lon)) / 15)
     if pairs.timed and abs(hours - night.utc_offset_h) > _MOST_HOURS_OFF:
         yield (
@@ -172,7 +175,7 @@ def as_json(result: Audit) -> dict[str, Any]:
         if result.attacked is None
         else {"cell_m": result.attacked.grid.cell_m, "reports": len(result.attacked.sample)},
         "answers": [asdict(one) for one in result.answers],
-        "night": asdict(result.night),
+        "night": asdict(result.night) | {"users_without_nights": users_without_nights(result.pairs, result.night)},
         "user_answers": [answer_record(one) for one in result.user_answers],
         "homes_known": [curve_record(one) for one in result.home_curves if not one.needs],
         "time_shift_s": result.pairs.time_shift_s,

@@ -19,8 +19,11 @@ _HOME_RADII_M = (100.0, PRECISE_M, 2000.0)
 _COMPARED = ["success", "no report", "random", "excess risk"]
 
 
-def home_sentence(answers: Sequence[UserAnswer]) -> str:
-    """Return the earliest knowledge of homes by an attack without the users' own past, beside its control."""
+def home_sentence(answers: Sequence[UserAnswer], without_nights: int = 0) -> str:
+    """Return the earliest knowledge of homes by an attack without the users' own past, beside its control.
+
+    Homes of users without positions at night are their most frequent places, which the sentence states.
+    """
     homes = [one for one in answers if _is_headline(one)]
     if not homes:
         return ""
@@ -31,9 +34,14 @@ def home_sentence(answers: Sequence[UserAnswer]) -> str:
         f"half of them by day {best.median_days.value:.0f}"
     )  # fmt: skip
     control = "unknown, as it needs other users" if math.isnan(best.control) else f"{best.control:.0%}"
+    guessed = (
+        f" Homes of {without_nights:,} users are their most frequent places: they have no positions at night."
+        if without_nights
+        else ""
+    )
     return (
         f"Homes known within 564 m by day {best.day:.0f} of the attacked reports: {_rate(best.share)} of {best.users} "
-        f"user{'s' if best.users != 1 else ''} ({best.attack}), {half}; without any report: {control}."
+        f"user{'s' if best.users != 1 else ''} ({best.attack}), {half}; without any report: {control}." + guessed
     )
 
 
@@ -41,20 +49,25 @@ def _is_headline(one: UserAnswer) -> bool:
     return one.question == HOME and one.radius_m == PRECISE_M and control_of(one.attack) == OTHERS
 
 
-def users_section(answers: Sequence[UserAnswer], curves: Sequence[HomeCurve], night: Night) -> Markup:
-    """Return the figure of homes over days and the tables."""
+def users_section(
+    answers: Sequence[UserAnswer], curves: Sequence[HomeCurve], night: Night, without_nights: str = ""
+) -> Markup:
+    """Return the figure of homes over days and the tables, with a note on users without positions at night."""
     shown = [one for one in curves if 1000 * one.radius_km == PRECISE_M and control_of(one.attack) == OTHERS]
     parts: list[Markup] = []
     if shown and not shown[0].needs:
         control = next(one.control for one in answers if _is_headline(one))
         parts.append(home_figure(shown, control))
-    for title, heads, rows, note in _tables(answers, night):
+        parts += [tag("p", without_nights, class_="note")] if without_nights else []
+    for title, heads, rows, note in _tables(answers, night, without_nights):
         body = table(heads, rows) if rows else tag("p", "No answer.", class_="none")
         parts += [tag("h3", title), body, tag("p", note, class_="note")]
     return joined(parts)
 
 
-def _tables(answers: Sequence[UserAnswer], night: Night) -> Iterator[tuple[str, list[str], list[list[str]], str]]:
+def _tables(
+    answers: Sequence[UserAnswer], night: Night, without_nights: str = ""
+) -> Iterator[tuple[str, list[str], list[list[str]], str]]:
     homes = [one for one in answers if one.question == HOME and one.radius_m in _HOME_RADII_M]
     yield (
         "Homes",
@@ -66,7 +79,8 @@ def _tables(answers: Sequence[UserAnswer], night: Night) -> Iterator[tuple[str, 
         f"A home is the place of most positions at night ({night.from_h:g} to {night.until_h:g} h at UTC"
         f"{night.utc_offset_h:+g}). It is known from the day on which the estimate stays within the radius until the "
         f"end, for at least {STABLE_NIGHTS} nights; other users are censored at their last day (Kaplan-Meier). Attacks "
-        "with the own past may know the home beforehand: their control is a guess from this past.",
+        "with the own past may know the home beforehand: their control is a guess from this past."
+        + (f" {without_nights}" if without_nights else ""),
     )
     places = [one for one in answers if one.question == PLACES and one.radius_m == PRECISE_M]
     yield (

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
+from sim.audit.cell_displacement import EAST, NORTH
 from sim.audit.grid_exponential import GridExponentialFit
 from sim.audit.hypothesis import Estimate, Fit
 from sim.audit.lattice import Lattice
@@ -50,6 +52,11 @@ _PARAMETERS = {
     "origin_lat_deg": "grid origin, latitude",
     "origin_lon_deg": "grid origin, longitude",
     "origin_lon_scaled_deg": "grid origin, longitude times cosine of latitude",
+    "line_lat_deg": "grid line near the data, latitude",
+    "line_lon_deg": "grid line near the data, longitude",
+    "line_lon_scaled_deg": "grid line near the data, longitude times cosine of latitude",
+    "displacement_north_m": "displacement of the reports from the centres of their cells, north",
+    "displacement_east_m": "displacement of the reports from the centres of their cells, east",
     "reveal_probability": "probability of the true place",
     "drop_probability": "probability of no report",
     "mean_length_m": "mean length of the offset",
@@ -71,6 +78,11 @@ _PARAMETERS = {
     "place_lat": "place, latitude",
     "place_lon": "place, longitude",
 }
+
+_MOST_DECIMALS = 9
+_LEAST_SHOWN_M = 0.5
+_NARROW = 1e-3
+"""Relative width of an interval below which the conclusion does not show it."""
 
 
 def kind_in_words(kind: str) -> str:
@@ -122,13 +134,35 @@ def number(value: float, unit: str = "") -> str:
     return f"{digits} {unit}".strip()
 
 
+def value(estimate: Estimate) -> str:
+    """Return an estimate with its unit, and enough digits for its interval.
+
+    >>> one = Estimate("step_lat_m", 1000.0034, 999.9981, 1000.0063, "m")
+    >>> value(one), interval(one)
+    ('1,000.0034 m', '999.9981 m to 1,000.0063 m')
+    """
+    return _with_digits_of(estimate, estimate.value)
+
+
 def interval(estimate: Estimate) -> str:
-    """Return the interval of an estimate; "exact" if the pairs determine it, and a dash if there is none."""
+    """Return the interval of an estimate; a dash if there is none, and "exact" for a count or an equal interval."""
     if math.isnan(estimate.low):
         return "–"
     if estimate.low == estimate.high:
         return "exact"
-    return f"{number(estimate.low, estimate.unit)} to {number(estimate.high, estimate.unit)}"
+    low, high = (_with_digits_of(estimate, bound) for bound in (estimate.low, estimate.high))
+    return f"{low} to {high}" if low != high else f"exact to {_MOST_DECIMALS} decimals"
+
+
+def _with_digits_of(estimate: Estimate, value: float) -> str:
+    """Return a number; with more decimals if its interval is narrower than the usual ones."""
+    width = estimate.high - estimate.low
+    usual = number(value, estimate.unit)
+    if not (0 < width < math.inf) or width >= 1e-3 * abs(estimate.value):
+        return usual
+    decimals = min(max(math.ceil(-math.log10(width)) + 1, 0), _MOST_DECIMALS)
+    digits = f"{value:,.{decimals}f}"
+    return usual if len(digits) <= len(usual.split(" ")[0]) else f"{digits} {estimate.unit}".strip()
 
 
 def conclusion(finding: Finding) -> str:
@@ -137,13 +171,33 @@ def conclusion(finding: Finding) -> str:
     main = next(iter(finding.estimates), None)
     if main is not None and not finding.rejected:
         known = interval(main)
-        with_interval = "" if known in ("exact", "–") else f" (95 % interval {known})"
+        narrow = known.startswith("exact") or main.high - main.low < _NARROW * abs(main.value)
+        with_interval = "" if narrow or known == "–" else f" (95 % interval {known})"
         sentence += f" {parameter_in_words(main.name).capitalize()}: {number(main.value, main.unit)}{with_interval}."
+    if not finding.rejected:
+        sentence += _displacement_in_words({one.name: one.value for one in finding.estimates})
     if finding.rejected:
         sentence += (
             f" The nearest is {kind_in_words(finding.fit.kind)}, which the pairs reject; the empirical kernel is below."
         )
     return sentence
+
+
+def _displacement_in_words(values: Mapping[str, float]) -> str:
+    """Return where reports are in their cells, if not in the centres.
+
+    >>> _displacement_in_words({"displacement_north_m": 400.2, "displacement_east_m": -250.0})
+    ' The reports are displaced from the centres of their cells by 400 m to the north and 250 m to the west.'
+    """
+    if NORTH not in values:
+        return ""
+    north, east = values[NORTH], values[EAST]
+    parts = [
+        f"{abs(length):,.0f} m to the {ahead if length > 0 else back}"
+        for length, ahead, back in ((north, "north", "south"), (east, "east", "west"))
+        if abs(length) >= _LEAST_SHOWN_M
+    ]
+    return f" The reports are displaced from the centres of their cells by {' and '.join(parts)}."
 
 
 def grid_in_words(lattice: Lattice) -> str:

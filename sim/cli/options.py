@@ -101,13 +101,13 @@ def worker_count(workers: int | None, dask: str | None) -> int | None:
     return int(WORKERS(default)) if default else usable_cores()
 
 
-def column_names(settings: tuple[str, ...]) -> dict[str, str]:
+def column_names(settings: tuple[str, ...], option: str = "--columns") -> dict[str, str]:
     """Return the names of columns given as NAME=COLUMN; raise a usage error for another form."""
     names = {}
     for setting in settings:
         name, equals, column = setting.partition("=")
         if not equals or not name or not column:
-            raise click.BadParameter(f"found {setting!r}, expected NAME=COLUMN", param_hint="--columns")
+            raise click.BadParameter(f"found {setting!r}, expected NAME=COLUMN", param_hint=option)
         names[name] = column
     return names
 

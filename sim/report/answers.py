@@ -53,6 +53,12 @@ class StudyAnswers:
             for note in [own] if isinstance(own, str) else own.notes:
                 yield f"{name}: {note}" if self._study.compared else note
 
+    def _homes_notes(self) -> Iterator[str]:
+        for name, own in zip(self._study.names, self._answers, strict=True):
+            if not isinstance(own, str) and own.homes_note:
+                note = own.homes_note.rstrip(".")
+                yield f"{name}: {note}" if self._study.compared else note
+
     def homes(self) -> list[tuple[str, str, pd.DataFrame]]:
         """Return the panels of homes known over days: title, note on the radius, and rows with days as steps."""
         if self._home.empty:
@@ -62,6 +68,7 @@ class StudyAnswers:
         resolution = self._table["resolution_km"].max()
         radius = float(drawn["radius_km"].iloc[0])
         note = f"home known within {radius_text(radius)}" + ("" if is_resolved(radius, resolution) else f"; {COARSE}")
+        note = "; ".join([note, *dict.fromkeys(self._homes_notes())])
         return [(_title(attack, rows), note, rows) for attack, rows in drawn.groupby("attack", sort=False)]
 
     def located(self) -> list[tuple[str, pd.DataFrame]]:

@@ -120,6 +120,9 @@ def test_command_writes_page_and_json(tmp_path: Path) -> None:
     arguments = ["audit", str(tmp_path / "both.csv"), "-o", str(tmp_path / "audit.html")]
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 0, done.output
+    for text in ("The strongest attack", "have no positions at night"):
+        assert (text in done.output) == (text in (tmp_path / "audit.html").read_text())
+    assert "The strongest attack" in done.output
     assert json.loads((tmp_path / "audit.json").read_text())["rows"]["pairs"] == 60
     assert (tmp_path / "audit.html").read_text().startswith("<!doctype html>")
     again = CliRunner().invoke(main, arguments)

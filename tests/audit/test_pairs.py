@@ -261,3 +261,18 @@ def test_noise_at_recurrent_places_is_no_exchange(tmp_path: Path) -> None:
     assert "exchanged" not in " ".join(result.notes)
     known = exchange_warning(sample, timed=True, noise=False, one_file=True)
     assert known.startswith("lat/lon and sent_lat/sent_lon may be exchanged: lat/lon has 60 different places")
+
+
+def test_columns_of_one_file_are_named_separately(tmp_path: Path) -> None:
+    true = _csv(tmp_path / "true.csv", _frame().rename(columns={"user": "device", "lat": "y", "lon": "x"}))
+    sent = _csv(tmp_path / "sent.csv", _frame(0.001))
+    names = {"user": "device", "lat": "y", "lon": "x"}
+    pairs = read_pairs(true, sent, columns_true=names)
+    assert pairs.matching.pairs == N
+    assert read_pairs(sent, true, columns_sent=names).matching.pairs == N
+    assert read_pairs(true, true, columns=names).matching.pairs == N
+    with raises_code(InputError, "no-such-column") as raised:
+        read_pairs(true, sent, columns=names)
+    assert "--columns-sent" in str(raised.value)
+    with raises_code(InputError, "no-sent-positions"):
+        read_pairs(true, columns_sent=names)

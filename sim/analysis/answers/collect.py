@@ -71,9 +71,7 @@ class Collected:
     """Number of each user's key by group and number of places: 8 bytes per user, all that grows with their number."""
     weeks: Weeks = field(default_factory=Weeks)
     without_nights: int = 0
-    """Number of simulated users without a query at night, by sweep point."""
-    simulated: int = 0
-    """Number of simulated users by sweep point."""
+    """Number of users without a query at night at any sweep point or in any replication."""
 
 
 def collect(run: RunDirectory, questions: Questions) -> Collected:
@@ -153,8 +151,6 @@ class _Block:
             truth = self._users[own.point].truth(own.cells, own.times_s, self._folds[own.user])
             self._truths[which] = truth
             self._add_reports(Group(own.point, TRUE_PLACES, own.replication), own.user, own.cells, own.times_s)
-            self._collected.simulated += 1
-            self._collected.without_nights += not truth.at_night
         return self._truths[which]
 
     def _space(self, own: SimulatedUser) -> ReportedCells:
@@ -173,6 +169,8 @@ class _Block:
 
     def finish(self) -> None:
         """Merge the users of the block into the collected answers."""
+        days_only = {user for (_, user, _), truth in self._truths.items() if not truth.at_night}
+        self._collected.without_nights += len(days_only)
         if not self._rows:
             return
         frame = pd.DataFrame(self._rows)

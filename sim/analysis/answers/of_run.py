@@ -33,6 +33,8 @@ class Answers:
     notes: tuple[str, ...]
     """Limits of the answers, as sentences."""
     questions: Questions
+    homes_note: str = ""
+    """Number of users without queries at night, whose home is their most frequent place; empty if there are none."""
 
 
 def answers(run: RunDirectory, questions: Questions) -> Answers:
@@ -43,7 +45,8 @@ def answers(run: RunDirectory, questions: Questions) -> Answers:
     collected = collect(run, questions)
     kinds = control_kinds(run.manifest())
     table = answers_table(collected, kinds)
-    return Answers(table, home_table(collected, kinds), tuple(_notes(collected, table)), questions)
+    notes, about_homes = tuple(_notes(collected, table)), _homes_note(collected)
+    return Answers(table, home_table(collected, kinds), notes, questions, about_homes)
 
 
 def control_kinds(manifest: RunManifest) -> dict[Series, str]:
@@ -69,6 +72,17 @@ def _knows_habits(scenario: Scenario, name: str) -> bool:
     return attack.has_prior and scenario.knows_by_name(attack) and not of_another
 
 
+def _homes_note(collected: Collected) -> str:
+    if not collected.timed or not collected.without_nights:
+        return ""
+    night = collected.questions.night
+    return (
+        f"Users without a query at night ({night.from_h:g} to {night.until_h:g} h at UTC{night.utc_offset_h:+g}): "
+        f"{collected.without_nights:,} of {collected.n_users:,} users. Their home is not known from nights: the place "
+        "of most queries at any hour is used instead."
+    )
+
+
 def _notes(collected: Collected, table: pd.DataFrame) -> Iterator[str]:
     resolution = max(map(resolution_km, collected.grids.values()))
     coarse = [radius for radius in collected.questions.radii_km if not is_resolved(radius, resolution)]
@@ -88,11 +102,8 @@ def _notes(collected: Collected, table: pd.DataFrame) -> Iterator[str]:
             )
     if not collected.timed:
         yield "The visits have an order but no times, so questions about homes and weeks have no answer."
-    elif collected.without_nights:
-        yield (
-            f"Users without a query at night: {collected.without_nights:,} of {collected.simulated:,} simulated users. "
-            "Their home is the place of most queries at any hour."
-        )
+    elif note := _homes_note(collected):
+        yield note
     if collected.timed and LINKED not in set(table["question"]):
         yield "Weeks cannot be linked: fewer than two users have reports in a first and in a second week."
     if collected.weeks.is_sample:

@@ -28,6 +28,8 @@ from sim.escaping import visible
 @click.option(
     "--columns", multiple=True, metavar="NAME=COLUMN", help="Name of the column of user, time, lat, lon, sent_lat, ..."
 )
+@click.option("--columns-true", multiple=True, metavar="NAME=COLUMN", help="The same for TRUE alone; takes precedence.")
+@click.option("--columns-sent", multiple=True, metavar="NAME=COLUMN", help="The same for SENT alone; takes precedence.")
 @click.option(
     "--night",
     type=(click.FloatRange(0, 24), click.FloatRange(0, 24)),
@@ -52,6 +54,8 @@ def audit(
     out: Path,
     match: Any,
     columns: tuple[str, ...],
+    columns_true: tuple[str, ...],
+    columns_sent: tuple[str, ...],
     night: tuple[float, float],
     utc_offset_h: float,
     overwrite: bool,
@@ -64,11 +68,10 @@ def audit(
     import json
 
     from sim.analysis.answers.home_exposure import Night
-    from sim.audit.page import page
+    from sim.audit.page import page, result_sentences
     from sim.audit.pairs import read_pairs
     from sim.audit.record import as_json, audit
-    from sim.audit.user_page import home_sentence
-    from sim.audit.wording import conclusion, interval, number, parameter_in_words
+    from sim.audit.wording import conclusion, interval, parameter_in_words, value
     from sim.errors import InputError, input_errors
     from sim.storage.atomic import atomic_file
 
@@ -78,7 +81,10 @@ def audit(
     for file in files:
         if file.exists() and not overwrite:
             raise InputError(f"{file} exists: choose another name with -o, or use --overwrite", code="file-exists")
-    pairs = read_pairs(true, sent, match=match, columns=column_names(columns))
+    own = {"true": column_names(columns_true, "--columns-true"), "sent": column_names(columns_sent, "--columns-sent")}
+    pairs = read_pairs(
+        true, sent, match=match, columns=column_names(columns), columns_true=own["true"], columns_sent=own["sent"]
+    )
     names = [path.name for path in (true, sent) if path is not None]
     result = audit(pairs, names, night=Night(*night, utc_offset_h))
     notes = result.notes
@@ -87,8 +93,8 @@ def audit(
         notes = notes[1:]
     click.echo(visible(conclusion(result.finding)))
     for one in result.finding.estimates:
-        click.echo(visible(f"  {parameter_in_words(one.name)}: {number(one.value, one.unit)}  [{interval(one)}]"))
-    if sentence := home_sentence(result.user_answers):
+        click.echo(visible(f"  {parameter_in_words(one.name)}: {value(one)}  [{interval(one)}]"))
+    for sentence in result_sentences(result):
         click.echo(visible(sentence))
     for note in notes:
         click.echo(visible(f"note: {note}"))

@@ -40,7 +40,9 @@ def test_other_radii_and_numbers(a_run: Path) -> None:
 
 def test_hours_of_the_night(a_run: Path) -> None:
     early = json.loads(done("answers", a_run, "--night", "1", "2", "--json"))
-    assert any("without a query at night" in note for note in early["notes"])
+    users = sim.Result.open(a_run).totals().n_users
+    note = next(note for note in early["notes"] if "without a query at night" in note)
+    assert f" of {users:,} users" in note  # users, not users times replications and sweep points
     assert "[empty-interval]" in refused("answers", a_run, "--night", "6", "6")
     assert "--radius" in refused("answers", a_run, "--radius", "0")
 
