@@ -92,8 +92,8 @@ def recorded(file: Path, request: Request, *, users: int = USERS, cell_km: float
     if frequent:
         population["demand"] = {"kind": "periodic", "period_s": _PERIOD_S}
     remarks = [
-        f"{chosen} of {counts.size:,} users with visits: those with at least {active:,}; the first half of each trace "
-        "is training data",
+        f"{chosen} of {counts.size:,} user{'' if counts.size == 1 else 's'} with visits: those with at least "
+        f"{active:,}; the first half of each trace is training data",
         size.remark(rows, cols, math.sqrt(width_km * height_km / (rows * cols))),
     ]
     if outside > 0:

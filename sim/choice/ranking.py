@@ -255,7 +255,8 @@ def sentences(ranking: Ranking, request: Request) -> Sequence[str]:
         )
     lines += _unequal(ranking, request)
     if ranking.users < FEWEST_USERS:
-        lines.append(f"{ranking.users} users are too few for intervals: the order is not significant.")
+        few = "1 user is" if ranking.users == 1 else f"{ranking.users} users are"
+        lines.append(f"{few} too few for intervals: the order is not significant.")
     elif ranking.ties:
         lines.append(
             f"Not distinguishable from {best.name} with these {ranking.users} users: {', '.join(ranking.ties)} "
@@ -287,7 +288,7 @@ def _unequal(ranking: Ranking, request: Request) -> Iterator[str]:
     unit = "" if request.kind == "hide-home" else " km"
     yield (
         f"The {metric} of the candidates differ from the goal of {target:g}{unit}: {each}. "
-        f"Part of the difference between their {compared} is due to this."
+        f"Their {compared} are not compared at equal {metric}."
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from sim.analysis.statistics import FEWEST_USERS
 from sim.analysis.tables import Cell, Column, Row, Table, text_column
 from sim.choice.ranking import Candidate, Interval, Ranking
 from sim.choice.request import Request
@@ -28,10 +29,14 @@ def ranking_table(ranking: Ranking, request: Request) -> Table:
         ),
         Column(behind, _behind, "km", "paired difference to the first candidate"),
     ]
-    caption = (
-        f"Candidates calibrated to the goal, best first; {ranking.users} users; ± 95 % intervals over users, of the "
-        "differences for all comparisons together; = not distinguishable from the first; ! goal not met exactly"
+    spread = (
+        f"no intervals for fewer than {FEWEST_USERS} users"
+        if ranking.users < FEWEST_USERS
+        else "± 95 % intervals over users, of the differences for all comparisons together"
     )
+    users = f"{ranking.users} user{'' if ranking.users == 1 else 's'}"
+    ties = "; = not distinguishable from the first" if ranking.ties else ""
+    caption = f"Candidates calibrated to the goal, best first; {users}; {spread}{ties}; ! goal not met exactly"
     return Table(columns, rows, caption)
 
 
