@@ -11,7 +11,7 @@ from sim.analysis.ranking import MARK, OFF_CURVE, EqualLoss, Leads, end_counts, 
 from sim.analysis.sweep_labels import circumstances, swept_words, with_distinct_names
 from sim.analysis.tournament import STANDINGS
 from sim.analysis.user_blocks import UserBlocks
-from sim.components.wording import listing
+from sim.components.wording import counted, listing
 from sim.escaping import visible
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import Scenario
@@ -309,7 +309,7 @@ def _sessions(reading: dict[str, Any]) -> Iterator[str]:
         sessions = dropped + reading["sessions"]
         yield (
             f"{dropped:,} of {sessions:,} sessions ({_percent(dropped, sessions)}) are shorter than `min_session` and "
-            f"omitted, with {reading['rows_dropped']:,} rows"
+            f"omitted, with {counted(reading['rows_dropped'], 'row')}"
         )
     if "stays" in reading:
         outside = reading["stays_outside"]

@@ -9,6 +9,7 @@ from sim.analysis.statistics import FEWEST_USERS
 from sim.analysis.tables import Cell, Column, Row, Table, text_column
 from sim.choice.ranking import Candidate, Interval, Ranking
 from sim.choice.request import Request
+from sim.components.wording import counted
 
 
 def ranking_table(ranking: Ranking, request: Request) -> Table:
@@ -34,7 +35,7 @@ def ranking_table(ranking: Ranking, request: Request) -> Table:
         if ranking.users < FEWEST_USERS
         else "± 95 % intervals over users, of the differences for all comparisons together"
     )
-    users = f"{ranking.users} user{'' if ranking.users == 1 else 's'}"
+    users = counted(ranking.users, "user")
     ties = "; = not distinguishable from the first" if ranking.ties else ""
     caption = f"Candidates calibrated to the goal, best first; {users}; {spread}{ties}; ! goal not met exactly"
     return Table(columns, rows, caption)

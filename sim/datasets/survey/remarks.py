@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from sim.components.wording import counted
 from sim.datasets.survey.survey import Irregular, Survey
 from sim.escaping import visible
 from sim.interfaces import IntArray
@@ -40,7 +41,7 @@ def remarks(survey: Survey, locations: Locations | None = None, *, default_posit
     if default_position:
         yield from _default_position(survey)
     if survey.zeros:
-        yield f"{survey.zeros:,} rows are at latitude 0 and longitude 0: probably missing positions"
+        yield f"{counted(survey.zeros, 'row is', 'rows are')} at latitude 0 and longitude 0: probably missing positions"
     if isinstance(locations, Grid) and survey.cells is not None:
         yield from _empty_lines(survey.cells.reshape(locations.rows, locations.cols))
 
