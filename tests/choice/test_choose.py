@@ -242,7 +242,7 @@ def test_a_goal_missed_in_the_comparison_is_marked(base: Scenario, tmp_path: Pat
     rows = ranking_table(choice.ranking, MAX_LOSS).rows
     assert {str(row["name"]) for row in rows if loss.cell(row).mark} == off
     (line,) = [text for text in sentences(choice.ranking, MAX_LOSS) if "differ from the goal" in text]
-    assert all(name in line for name in off)
+    assert all(str(name) in line for name in off)
     assert {text.partition(":")[0] for text in choice.remarks if "in the comparison" in text} == off
 
 

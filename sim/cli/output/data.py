@@ -34,9 +34,11 @@ def print_import(counts: Counts, path: Path, one: Format, region: Box | None, *,
         )
     lines.append(("imported", f"{counted(counts.kept, 'row')} of {counted(counts.users, 'user')}"))
     if counts.duplicates:
-        lines.append(("", f"including {counts.duplicates:,} rows that repeat another row in every column"))
+        duplicates = counted(counts.duplicates, "row that repeats", "rows that repeat")
+        lines.append(("", f"including {duplicates} another row in every column"))
     if counts.unordered:
-        lines.append(("", f"including {counts.unordered:,} rows that were not in order of time; they are sorted"))
+        unordered = counted(counts.unordered, "row that was", "rows that were")
+        lines.append(("", f"including {unordered} not in order of time; the rows are sorted"))
     if counts.span is not None:
         lines.append(("time", _span(*counts.span)))
     if one.time_note:
