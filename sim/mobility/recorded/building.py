@@ -194,8 +194,8 @@ def _whole_days(file: str | Path, by_user: ByUser, days: RecordedDays) -> ByUser
         remedy = "" if days.first is None else ", reduce the number of days `first`"
         raise InvalidValue(
             f"{file}: `days` ({days}) leaves none of its {counted(len(by_user), 'user')}: no user has {needed} from "
-            f"midnight to midnight without a gap of more than {days.longest_silence_h:g} h in the region. Allow longer gaps with "
-            f"`longest_silence_h` (at most 24){remedy}, check `utc_offset_h`, or leave out `days`",
+            f"midnight to midnight without a gap of more than {days.longest_silence_h:g} h in the region. Allow longer "
+            f"gaps with `longest_silence_h` (at most 24){remedy}, check `utc_offset_h`, or leave out `days`",
             code="no-whole-days",
         )
     return complete
