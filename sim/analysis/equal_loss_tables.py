@@ -146,7 +146,7 @@ def at_loss_caption(shown: pd.DataFrame) -> str:
         "Adversary error P_AE at equal quality loss Q-bar, in km, interpolated on each user's curve, over the users "
         "whose error without any report, P0, is at least the loss; differences paired by user; "
         f"{table_spread_note(shown, 'users and replications')}{significance_note(shown)}{_efficiency_note(shown)}"
-        f"{off_curve_note(shown)}{beside_note(shown)}"
+        f"{off_curve_note(shown)}"
     )
 
 

@@ -11,7 +11,7 @@ from sim.analysis.ranking import MARK, OFF_CURVE, EqualLoss, Leads, end_counts, 
 from sim.analysis.sweep_labels import circumstances, swept_words, with_distinct_names
 from sim.analysis.tournament import STANDINGS
 from sim.analysis.user_blocks import UserBlocks
-from sim.components.wording import listing
+from sim.components.wording import counted, listing
 from sim.escaping import visible
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import Scenario
@@ -309,7 +309,7 @@ def _sessions(reading: dict[str, Any]) -> Iterator[str]:
         sessions = dropped + reading["sessions"]
         yield (
             f"{dropped:,} of {sessions:,} sessions ({_percent(dropped, sessions)}) are shorter than `min_session` and "
-            f"omitted, with {reading['rows_dropped']:,} rows"
+            f"omitted, with {counted(reading['rows_dropped'], 'row')}"
         )
     if "stays" in reading:
         outside = reading["stays_outside"]
@@ -330,11 +330,12 @@ def _between_visits(reading: dict[str, Any]) -> Iterator[str]:
     """Yield notes on queries between recorded visits; the numbers of `poisson` are expected values."""
     carried, cut = reading.get("queries_carried", 0), reading.get("queries_cut", 0)
     about = "about " if reading.get("expected") else ""
+    parts = " of past and test" if reading.get("queries_past") else ""
     if carried:
         total = carried + reading["queries_recorded"]
         yield (
-            f"{about}{carried:,} of {total:,} queries ({_percent(carried, total)}) fall between recorded visits and "
-            "repeat the previous position"
+            f"{about}{carried:,} of {total:,} queries{parts} ({_percent(carried, total)}) fall between recorded visits "
+            "and repeat the previous position"
         )
     if gaps := reading.get("gaps", 0):
         hours = f"{reading['max_gap_s'] / 3600:.3g} h"
@@ -343,7 +344,9 @@ def _between_visits(reading: dict[str, Any]) -> Iterator[str]:
             yield f"no queries are made in {during}"
         else:
             made = reading["queries_recorded"] + carried
-            yield f"{about}{made:,} queries are made while positions are recorded; {cut:,} are omitted in {during}"
+            yield (
+                f"{about}{made:,} queries{parts} are made while positions are recorded; {cut:,} are omitted in {during}"
+            )
 
 
 def _percent(part: int, whole: int) -> str:

@@ -56,6 +56,8 @@ class Table:
     rows: Sequence[Row]
     caption: str
     section: Callable[[Row], object] | None = None
+    hint: str = ""
+    """Clause on how to get missing columns, shown after the caption by the terminal, but not in LaTeX."""
 
 
 def text_column(heading: str, key: str, *, names_row: bool = False) -> Column:

@@ -68,9 +68,10 @@ class Choice:
         -------
         pandas.DataFrame
             Columns ``lppm``, ``parameter``, ``strength``, ``outcome`` (``reached``, ``nearest``, ``unreachable``),
-            ``strongest`` (the attack), ``loss_95_km``, ``tie`` (not distinguishable from the best), and ``loss_km``,
-            ``error_km``, ``hidden`` (a share, for hidden homes) and ``behind_km`` (paired difference to the best), each
-            with the limits of a 95 % interval over users in ``..._low`` and ``..._high``; NaN where there is none.
+            ``realised`` (the metric of the goal), ``strongest`` (the attack), ``loss_95_km``, ``tie`` (not
+            distinguishable from the best), and ``loss_km``, ``error_km``, ``hidden`` (a share, for
+            hidden homes) and ``behind_km`` (paired difference to the best), each with the limits of a 95 % interval
+            over users in ``..._low`` and ``..._high``; NaN where there is none.
         """
         import pandas as pd
 
@@ -222,6 +223,7 @@ def _row(one: Candidate, *, tie: bool) -> dict[str, Any]:
         "parameter": one.parameter,
         "strength": one.strength,
         "outcome": one.outcome,
+        "realised": one.realised,
         "strongest": one.strongest,
         "loss_95_km": one.loss_95_km,
         "tie": tie,

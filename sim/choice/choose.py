@@ -16,7 +16,7 @@ import yaml
 
 from sim.analysis.result import Result
 from sim.choice.candidates import suitable
-from sim.choice.ranking import Ranking, ranked
+from sim.choice.ranking import Candidate, Ranking, ranked
 from sim.choice.request import Request
 from sim.components.permission import CodeAccess
 from sim.execution.calibration.chunks import CalibrationChunk
@@ -126,9 +126,15 @@ def choose(
         fixed = _fixed(scenario, met)
         result = run_scenario(fixed, out=folder / "run", progress=progress, figures=figures, pool=pool)
     inexact = [_inexact(name, one, request) for name, one in met.items() if one.solution.outcome != "reached"]
+    ranking = ranked(result, fixed, request, met)
+    inexact += [
+        _not_confirmed(one, met[one.name], request)
+        for one in ranking.candidates
+        if one.outcome != met[one.name].solution.outcome
+    ]
     return Choice(
         request,
-        ranked(result, fixed, request, met),
+        ranking,
         fixed,
         result,
         tuple(_warnings(scenario, request, result.manifest.remarks)),
@@ -169,6 +175,14 @@ def _inexact(name: str, one: Calibrated, request: Request) -> str:
     if one.solution.outcome == "unreachable":
         return f"{name}: {difference} at the end of the range of {one.parameter}"
     return f"{name}: {difference}, because the next value of {one.parameter} misses the goal"
+
+
+def _not_confirmed(one: Candidate, calibrated: Calibrated, request: Request) -> str:
+    """Return a remark on a candidate that meets the goal in the calibration, but not in the comparison."""
+    return (
+        f"{one.name}: {one.realised:.3g} instead of {request.target_value:g} in the comparison "
+        f"(calibration: {calibrated.reached.value:.3g}, from {calibrated.sample.queries:,} queries)"
+    )
 
 
 def _search_directory(folder: Path, scenario: Scenario) -> RunDirectory:

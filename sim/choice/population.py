@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sim.choice.request import Request
+from sim.components.wording import counted
 from sim.errors import InputError, input_errors
 from sim.interfaces import FloatArray
 from sim.mobility.recorded.extents import Visits, read_visits
@@ -92,8 +93,8 @@ def recorded(file: Path, request: Request, *, users: int = USERS, cell_km: float
     if frequent:
         population["demand"] = {"kind": "periodic", "period_s": _PERIOD_S}
     remarks = [
-        f"{chosen} of {counts.size:,} users with visits: those with at least {active:,}; the first half of each trace "
-        "is training data",
+        f"{chosen} of {counted(counts.size, 'user')} with visits: those with at least "
+        f"{active:,}; the first half of each trace is training data",
         size.remark(rows, cols, math.sqrt(width_km * height_km / (rows * cols))),
     ]
     if outside > 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,8 @@ from sim.choice.population import USERS, recorded, synthetic
 from sim.choice.request import Request
 from sim.errors import InputError
 from sim.scenario.models import Scenario
+from sim.simulation.population import Population
+from sim.simulation.setting import Setting
 from sim.storage.load import load
 
 
@@ -87,4 +89,20 @@ def prepared(
         base = synthetic(request, users=users, cell_km=cell_km)
     else:
         base = recorded(data.resolve(), request, users=users, cell_km=cell_km)
-    return Prepared(scenario_of(base.data, request, names, seed=seed, folder=Path()), base.remarks, everything)
+    whole = scenario_of(base.data, request, names, seed=seed, folder=Path())
+    return Prepared(whole, (*base.remarks, *_queries_used(whole)), everything)
+
+
+def _queries_used(scenario: Scenario) -> Iterator[str]:
+    """Yield a remark on the number of recorded queries that the comparison uses, if a limit leaves some out."""
+    users = scenario.users
+    if not users.mobility.recorded or users.queries is None:
+        return
+    unlimited = scenario.model_copy(update={"users": users.model_copy(update={"queries": None})})
+    counts = [len(trace) for trace in Population(Setting(unlimited), 0).traces]
+    used = sum(min(count, users.queries) for count in counts)
+    if used < sum(counts):
+        yield (
+            f"{used:,} of {sum(counts):,} queries are used: the first {users.queries:,} of each user after the "
+            "training data; `queries` in scenario.yaml sets another number"
+        )

@@ -17,6 +17,7 @@ from sim.choice.request import Request
 from sim.execution.calibration.goals import user_errors_km
 from sim.execution.calibration.home_goal import HomeGoal, days_known, home_curve
 from sim.execution.calibration.points import Calibrated
+from sim.execution.calibration.search import CLOSE
 from sim.interfaces import FloatArray
 from sim.scenario.models import Scenario
 from sim.storage.event_schema import ATTACK, LPPM, QUALITY_LOSS_KM, QUERY_EVENT, REPLICATION, USER
@@ -49,7 +50,9 @@ class Candidate:
     parameter: str
     strength: float
     outcome: str
-    """Whether the search reached the target: reached, nearest or unreachable."""
+    """Whether search and comparison reach the target within `CLOSE`: reached, nearest or unreachable."""
+    realised: float
+    """Metric of the goal in the comparison: loss or error in km, or the share of hidden homes."""
     loss_km: Interval
     """Mean loss over the users."""
     loss_95_km: float
@@ -99,7 +102,8 @@ def ranked(result: Result, scenario: Scenario, request: Request, calibrated: Map
     measured = {}
     for lppm in scenario.lppms:
         strongest = _strongest(errors[lppm.name], days.get(lppm.name), request)
-        measured[lppm.name] = strongest, _of_attack(errors[lppm.name], strongest), _floats(losses[lppm.name])
+        loss_km = _floats(losses[lppm.name].groupby(level=USER).mean())
+        measured[lppm.name] = strongest, _of_attack(errors[lppm.name], strongest), loss_km
     if request.limits_loss:
         order = sorted(measured, key=lambda name: -float(measured[name][1].mean()))
     else:
@@ -110,22 +114,50 @@ def ranked(result: Result, scenario: Scenario, request: Request, calibrated: Map
         strongest, error_km, loss_km = measured[name]
         worse = first[1] - error_km if request.limits_loss else loss_km - first[2]
         one = calibrated[name]
+        hidden = None if request.kind != "hide-home" else _hidden(days[name].xs(strongest, level=ATTACK), request)
+        realised = _realised(request, losses[name], error_km, hidden)
         candidates.append(
             Candidate(
                 name,
                 one.parameter,
                 one.strength,
-                one.solution.outcome,
+                _outcome(one, realised),
+                realised,
                 mean_interval(loss_km),
                 float(np.quantile(loss_km, _AT, method="inverted_cdf")),
                 strongest,
                 mean_interval(error_km),
                 {str(attack): float(own.mean()) for attack, own in errors[name].groupby(level=ATTACK)},
-                None if request.kind != "hide-home" else _hidden(days[name].xs(strongest, level=ATTACK), request),
+                hidden,
                 None if name == order[0] else mean_interval(worse, comparisons=len(order) - 1),
             )
         )
     return Ranking(candidates, users=len(first[2]))
+
+
+def is_close(realised: float, target: float) -> bool:
+    """Return whether a realised metric counts as the target, as at jumps of a calibration.
+
+    >>> is_close(0.497, 0.5), is_close(0.480, 0.5)
+    (True, False)
+    """
+    return abs(realised - target) <= CLOSE * target
+
+
+def _realised(request: Request, losses_km: pd.Series[float], error_km: FloatArray, hidden: Interval | None) -> float:
+    """Return the metric of the goal in the comparison, which has other replications than the calibration."""
+    if hidden is not None:
+        return hidden.value
+    if request.limits_loss:
+        by_replication = losses_km.unstack(USER).to_numpy(float)
+        return float(request.goal.over_users(by_replication).mean())
+    return float(error_km.mean())
+
+
+def _outcome(one: Calibrated, realised: float) -> str:
+    """Return the outcome of the search, which the comparison must confirm."""
+    outcome = one.solution.outcome
+    return "nearest" if outcome == "reached" and not is_close(realised, one.target) else outcome
 
 
 def mean_interval(values: FloatArray, *, comparisons: int = 1) -> Interval:
@@ -148,7 +180,10 @@ def mean_interval(values: FloatArray, *, comparisons: int = 1) -> Interval:
 def _by_user(
     result: Result, scenario: Scenario, request: Request
 ) -> tuple[dict[str, pd.Series[float]], dict[str, pd.Series[float]], dict[str, pd.Series[float]]]:
-    """Return, by LPPM, losses by user, errors by attack and user, and signed days by attack, user and replication."""
+    """Return losses, errors and signed days by LPPM.
+
+    Losses are by replication and user, errors by attack and user, days by attack, user and replication.
+    """
     world = scenario.build_world()
     losses: dict[str, list[pd.Series[float]]] = {}
     errors: dict[str, list[pd.Series[float]]] = {}
@@ -163,7 +198,7 @@ def _by_user(
             online = own[own["estimated_index"] == own["index"]]
             days.setdefault(name, []).append(days_known(online, world, request.within_km))
     return (
-        {name: pd.concat(parts).groupby(level=USER).mean() for name, parts in losses.items()},
+        {name: pd.concat(parts) for name, parts in losses.items()},
         {name: pd.concat(parts).groupby(level=[ATTACK, USER]).mean() for name, parts in errors.items()},
         {name: pd.concat(parts) for name, parts in days.items()},
     )
@@ -218,8 +253,10 @@ def sentences(ranking: Ranking, request: Request) -> Sequence[str]:
         lines.append(
             f"Runner-up: {second.name} with {second.parameter} {second.strength:.4g}, {_difference(second, request)}."
         )
+    lines += _unequal(ranking, request)
     if ranking.users < FEWEST_USERS:
-        lines.append(f"{ranking.users} users are too few for intervals: the order is not significant.")
+        few = "1 user is" if ranking.users == 1 else f"{ranking.users} users are"
+        lines.append(f"{few} too few for intervals: the order is not significant.")
     elif ranking.ties:
         lines.append(
             f"Not distinguishable from {best.name} with these {ranking.users} users: {', '.join(ranking.ties)} "
@@ -234,6 +271,25 @@ def sentences(ranking: Ranking, request: Request) -> Sequence[str]:
     if best.outcome == "unreachable":
         lines.append(f"Note: {best.name} is at the end of its range; the goal leaves room that it cannot use.")
     return lines
+
+
+def _unequal(ranking: Ranking, request: Request) -> Iterator[str]:
+    """Yield a caveat if candidates realise other values of the goal, which their order mixes with the comparison."""
+    target = request.target_value
+    others = [one for one in ranking.candidates if not is_close(one.realised, target)]
+    if not others or len(ranking.candidates) == 1:
+        return
+    metric, compared = {
+        "max-loss": ("losses", "errors"),
+        "min-error": ("errors", "losses"),
+        "hide-home": ("shares of hidden homes", "losses"),
+    }[request.kind]
+    each = ", ".join(f"{one.name} {one.realised:.3f} ({100 * (one.realised / target - 1):+.0f} %)" for one in others)
+    unit = "" if request.kind == "hide-home" else " km"
+    yield (
+        f"The {metric} of the candidates differ from the goal of {target:g}{unit}: {each}. "
+        f"Their {compared} are not compared at equal {metric}."
+    )
 
 
 def _protection(one: Candidate, request: Request) -> str:

@@ -61,3 +61,12 @@ def listing(words: Iterable[object], last: str = "or") -> str:
     if len(texts) < 2:
         return "".join(texts)
     return f"{', '.join(texts[:-1])} {last} {texts[-1]}"
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with a noun in the singular or plural.
+
+    >>> counted(1, "row"), counted(2_000, "query", "queries")
+    ('1 row', '2,000 queries')
+    """
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"

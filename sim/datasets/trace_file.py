@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sim.components.wording import counted
 from sim.datasets.lines import FRACTION, TYPES
 from sim.errors import InputError
 from sim.interfaces import FloatArray, IntArray
@@ -192,21 +193,24 @@ def _column(path: Path, name: str, column: Any, notes: Mapping[str, Any], *, nee
         ) from error
     if needed and column.null_count:
         raise InputError(
-            f"{path}: every row must have {name}, {column.null_count:,} rows have none", code="invalid-row"
+            f"{path}: every row must have {name}, {counted(column.null_count, 'row has', 'rows have')} none",
+            code="invalid-row",
         )
     if name == "cell":
         grid = grid_of(notes)
         cells = column.to_numpy()
         if grid is not None and (wrong := int(((cells < 0) | (cells >= grid.n_cells)).sum())):
             raise InputError(
-                f"{path}: cell must be in [0, {grid.n_cells - 1}], {wrong:,} rows are not", code="invalid-row"
+                f"{path}: cell must be in [0, {grid.n_cells - 1}], {counted(wrong, 'row is', 'rows are')} not",
+                code="invalid-row",
             )
     if name in ("lat", "lon"):
         degrees = column.to_numpy()
         if wrong := int((~(np.abs(degrees) <= (90 if name == "lat" else 180))).sum()):
             limit = 90 if name == "lat" else 180
             raise InputError(
-                f"{path}: {name} must be degrees in [-{limit}, {limit}], {wrong:,} rows are not", code="invalid-row"
+                f"{path}: {name} must be degrees in [-{limit}, {limit}], {counted(wrong, 'row is', 'rows are')} not",
+                code="invalid-row",
             )
     return column
 

@@ -23,6 +23,8 @@ from sim.plots.style import MARK, STYLE, Look
 _CONTROLS = "dashed: best guess without any report, dotted: random guess"
 _MOST_LEVEL = 5
 """Largest number of radii with horizontal labels."""
+_NARROW_IN = 2.2
+"""Width of a panel below which the label of the radii has two lines."""
 _MOST_SIDE = 0.32
 """Distance of the outermost marks of a radius from its centre, in radii."""
 
@@ -89,7 +91,7 @@ def _controls(panel: Axes, rows: pd.DataFrame) -> None:
 def _coarse(radius_km: float, resolution_km: float) -> str:
     if is_resolved(radius_km, resolution_km):
         return ""
-    return f"; cells of {radius_text(resolution_km)} are coarser than {radius_text(radius_km)}"
+    return f"; cells of {radius_text(float(f'{resolution_km:.3g}'))} are coarser than {radius_text(radius_km)}"
 
 
 def located_figure(
@@ -128,7 +130,8 @@ def located_figure(
             panel.set_ylim(-0.02, 1.04)
             labels = [radius_text(radius).partition(" (")[0] for radius in radii]
             panel.set_xticks(range(len(radii)), labels, rotation=90 if len(radii) > _MOST_LEVEL else 0)
-            panel.set_xlabel("radius around the true place")
+            narrow = full / columns < _NARROW_IN
+            panel.set_xlabel("radius around\nthe true place" if narrow else "radius around the true place")
             panel.grid(visible=False, axis="x")
             if attacks.index(attack) % columns == 0:
                 panel.set_ylabel("share of queries located")

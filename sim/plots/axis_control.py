@@ -100,6 +100,7 @@ def controlled(figure: Figure, control: AxisControl) -> Figure:
             lim, scale = control.of(axis)
             for panel in _panels(figure):
                 missing |= dict.fromkeys(_apply(panel, axis, lim, scale))
+        _require_data(figure, control)
         if missing:
             _add_note(figure, f"zero, not on the logarithmic axis: {', '.join(map(literal, missing))}")
         if control.font_size is not None:
@@ -120,6 +121,8 @@ def _apply(panel: Axes, axis: str, lim: Limits | None, scale: Scale | None) -> l
     own = lim or (None, None)
     low, high = low if own[0] is None else own[0], high if own[1] is None else own[1]
     names: list[str] = []
+    if own[0] is None and own[1] is not None and low < 0 and _is_non_negative(panel, axis):
+        low = 0.0
     if scale == "log":
         values = {line: _values(line, axis) for line in _data_lines(panel)}
         names = [str(line.get_label()) for line, of_line in values.items() if (of_line <= 0).any()]
@@ -138,6 +141,36 @@ def _apply(panel: Axes, axis: str, lim: Limits | None, scale: Scale | None) -> l
         ticks.set_minor_formatter(FuncFormatter(_minor_label) if high / low < _NARROW else NullFormatter())
     getattr(panel, f"set_{axis}lim")(low, high)
     return names
+
+
+def _is_non_negative(panel: Axes, axis: str) -> bool:
+    return all((_values(line, axis) >= 0).all() for line in _data_lines(panel))
+
+
+def _require_data(figure: Figure, control: AxisControl) -> None:
+    """Raise RequestError if the limits leave all panels without data."""
+    lines = [(panel, line) for panel in _panels(figure) for line in _data_lines(panel)]
+    if not lines or not control.changed_axes() or any(_is_visible(panel, line) for panel, line in lines):
+        return
+    spans = []
+    for axis in control.changed_axes():
+        values = np.concatenate([_values(line, axis) for _, line in lines])
+        if values.size:
+            spans.append(f"{axis} from {values.min():.4g} to {values.max():.4g}")
+    raise RequestError(f"no data within the limits; the figure has {' and '.join(spans)}", code="invalid-limits")
+
+
+def _is_visible(panel: Axes, line: Line2D) -> bool:
+    """Return whether the bounding box of a point or segment of a line meets the limits, also where the line is cut."""
+    x, y = np.asarray(line.get_xdata(), dtype=float), np.asarray(line.get_ydata(), dtype=float)
+    within = np.ones(max(x.size - 1, 1), dtype=bool)
+    for values, limits in ((x, panel.get_xlim()), (y, panel.get_ylim())):
+        ends = np.stack([values[:-1], values[1:]]) if values.size > 1 else values.reshape(1, -1)
+        if not ends.size:
+            return False
+        low, high = sorted(limits)
+        within &= (np.fmin.reduce(ends) <= high) & (np.fmax.reduce(ends) >= low)
+    return bool(within.any())
 
 
 def _minor_label(value: float, _: int | None = None) -> str:

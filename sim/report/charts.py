@@ -158,7 +158,7 @@ def homes(study: Study, answers: StudyAnswers) -> list[Chart]:
     panels = []
     note = ""
     for title, radius, rows in answers.homes():
-        note = f"{radius}; bands: 95 % confidence intervals over users"
+        note = f"{radius}; {_bands(rows, 'known')}"
         of_lppm = rows.groupby("lppm", sort=False)
         panels.append(
             {"title": title, "curves": [_curve(study, name, steps(own), "day", "known") for name, own in of_lppm]}
@@ -169,6 +169,7 @@ def homes(study: Study, answers: StudyAnswers) -> list[Chart]:
 
 def located(study: Study, answers: StudyAnswers) -> list[Chart]:
     """Return the share of queries located within each radius, with one panel per attack."""
+    located = list(answers.located())
     panels = [
         {
             "title": title,
@@ -176,11 +177,19 @@ def located(study: Study, answers: StudyAnswers) -> list[Chart]:
                 _curve(study, name, own, "radius_km", "share") for name, own in rows.groupby("lppm", sort=False)
             ],
         }
-        for title, rows in answers.located()
+        for title, rows in located
     ]
     x = {"label": "radius", "unit": "km", "whole": False}
-    note = "share of queries whose true place is within the radius of the estimate; bands: 95 % confidence intervals"
+    bands = _bands(pd.concat([rows for _, rows in located]), "share") if located else ""
+    note = f"share of queries whose true place is within the radius of the estimate; {bands}"
     return [_chart(x, _plain("share of queries"), panels, note=note, title="Located")] if panels else []
+
+
+def _bands(rows: pd.DataFrame, value: str) -> str:
+    """Return the note on bands, which few users do not have."""
+    if rows[f"{value}_low"].notna().any():
+        return "bands: 95 % confidence intervals over users"
+    return f"no intervals for fewer than {FEWEST_USERS} users"
 
 
 def user_by_user(study: Study, of_users: pd.DataFrame) -> list[dict[str, Any]]:

@@ -63,7 +63,16 @@ def typeset(line: str) -> Markup:
     return Markup(escaped(unbroken).replace("P_AE", tag("i", "P", tag("sub", "AE"))))
 
 
+def with_code(line: str) -> Markup:
+    """Escape a line and typeset text between backticks as code.
+
+    >>> print(with_code("with `every_visit`, a < b"))
+    with <code>every_visit</code>, a &lt; b
+    """
+    return line if isinstance(line, Markup) else Markup(re.sub("`([^`]+)`", r"<code>\1</code>", escaped(line)))
+
+
 def bulleted(lines: Iterable[str], kind: str) -> Markup:
     """Return lines as a bulleted list of this class; nothing if there are none."""
-    items = [tag("li", line) for line in lines]
+    items = [tag("li", with_code(line)) for line in lines]
     return tag("ul", *items, class_=kind) if items else Markup("")

@@ -78,8 +78,8 @@ class Setting:
         """Return statistics of the trace files read, for the users and for each training set of other people.
 
         They count rows, rows outside the region, irregular times, sessions and stay points. For demands that query
-        between visits, and for resampled visits, they also count recorded, carried and cut queries: see
-        `sim.mobility.gaps.Coverage`.
+        between visits, and for resampled visits, they also count recorded, carried and cut queries of past and test
+        together (see `sim.mobility.gaps.Coverage`), and those of the past.
         """
         with input_errors("users"):
             readings = {"users": self._reading(self.mobility, self.demand, self.scenario.users)}
@@ -109,13 +109,15 @@ class Setting:
             )
             for user in users
         ]
-        counts = Coverage()
+        counts, past = Coverage(), 0
         for plan in schedules:
             if plan is None:  # a custom demand, or visits plus the queries that a shift adds
                 return reading | {"gaps": sum(count_gaps(mobility.times_s(user), max_gap_s=gap_s) for user in users)}
             counts += plan.coverage(self._taken(plan, spec))
+            past += 0 if isinstance(spec, OthersParameters) else min(self._past(plan, spec), plan.total)
         return (
             reading
+            | ({"queries_past": past} if past else {})
             | {"queries_recorded": counts.recorded, "queries_carried": counts.carried, "queries_cut": counts.cut}
             | {"gaps": counts.gaps, "expected": int(isinstance(demand, Poisson))}
         )
@@ -127,16 +129,21 @@ class Setting:
 
     def _taken(self, plan: Schedule, spec: UsersSpec | OthersParameters) -> int:
         """Return the number of a recorded user's queries that belong to the past or the test."""
-        origin_s = plan.first_s // DAY_S * DAY_S
+        origin_s = _midnight_s(plan)
         if isinstance(spec, OthersParameters):
             queries, days = self._limits_of_others(spec)
             past, until_s = 0, seconds(days)
         else:
-            queries, past_s = spec.queries, seconds(spec.past_days) or 0
-            past = max(spec.past_queries or 0, plan.before(origin_s + past_s), int(plan.total * (spec.past_share or 0)))
-            until_s = None if spec.days is None else past_s + int(spec.days * DAY_S)
+            queries, past = spec.queries, self._past(plan, spec)
+            until_s = None if spec.days is None else (seconds(spec.past_days) or 0) + int(spec.days * DAY_S)
         most = plan.total if until_s is None else plan.before(origin_s + until_s)
         return most if queries is None else min(most, past + queries)
+
+    @staticmethod
+    def _past(plan: Schedule, spec: UsersSpec) -> int:
+        """Return the number of a recorded user's queries that belong to the past."""
+        before = plan.before(_midnight_s(plan) + (seconds(spec.past_days) or 0))
+        return max(spec.past_queries or 0, before, int(plan.total * (spec.past_share or 0)))
 
     def others(self, training: str) -> Statistics:
         """Return the pooled statistics of other people, the same in every replication."""
@@ -240,6 +247,11 @@ def gaps_note(mobility: Mobility, demand: Demand, users: Sequence[str]) -> str:
         "omitted: increase `max_gap_s` of the replay, use `demand: every_visit`, or exclude users with few visits with "
         "`select`"
     )
+
+
+def _midnight_s(plan: Schedule) -> int:
+    """Return the start of the day of the first query in s."""
+    return plan.first_s // DAY_S * DAY_S
 
 
 def seconds(days: float | None) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -52,3 +53,8 @@ def test_signs_and_marks() -> None:
     text = latex_table(Table(columns, [cells], ""))
     assert r"$-$1.5 & $\infty$ & 2 ! & 3\textdagger{} \\" in text
     assert "caption" not in text
+
+
+def test_hints_of_the_terminal_are_not_in_the_caption() -> None:
+    hinted = replace(table("a"), hint="; not recorded: entropy (needs record.posterior)")
+    assert latex_table(hinted) == latex_table(table("a"))

@@ -16,8 +16,10 @@ from sim.analysis.result import Result
 from sim.choice.candidates import DEFAULT, names_of, suitable
 from sim.choice.choose import Choice, choose, scenario_text, with_candidates
 from sim.choice.population import recorded, synthetic
+from sim.choice.prepare import prepared
 from sim.choice.ranking import Interval, mean_interval, sentences
 from sim.choice.request import Request
+from sim.choice.table import ranking_table
 from sim.choice.write import page, write_choice
 from sim.errors import InputError
 from sim.execution.calibration import chunks as calibration_chunks
@@ -208,6 +210,40 @@ def test_recorded_users_and_region(tmp_path: Path) -> None:
     with raises_code(InputError, "too-few-visits"):
         (tmp_path / "few.csv").write_text("\n".join(lines[:10]))
         recorded(tmp_path / "few.csv", MAX_LOSS)
+
+
+def test_the_queries_left_out_are_stated(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    lines = ["user,time,lat,lon"]
+    for user, rows in enumerate((300, 150)):
+        places = 46.2 + 0.02 * rng.random((rows, 2))
+        lines += [f"u{user},{3600 * n},{lat:.5f},{lon - 40:.5f}" for n, (lat, lon) in enumerate(places)]
+    file = tmp_path / "traces.csv"
+    file.write_text("\n".join(lines))
+    inside = recorded(file, MAX_LOSS).data["users"]
+    assert inside["queries"] == 100
+    remarks = prepared(MAX_LOSS, ["Exp"], data=file).remarks
+    (remark,) = [text for text in remarks if "queries are used" in text]
+    used, of_all = (int(word) for word in remark.split() if word.isdigit() and word != "100")
+    assert 100 + 60 < used < 100 + 75 + 1 < of_all < 226  # 150 and 75 rows of the second halves, 2 % outside the region
+    assert not any("queries are used" in text for text in prepared(MAX_LOSS, ["Exp"]).remarks)
+
+
+def test_a_goal_missed_in_the_comparison_is_marked(base: Scenario, tmp_path: Path) -> None:
+    scenario = base.model_copy(update={"users": base.users.model_copy(update={"queries": 5}), "replications": 1})
+    choice = chosen(scenario, MAX_LOSS, tmp_path / "choice")
+    losses = choice.result.summary().drop_duplicates("lppm").set_index("lppm")["expected_quality_loss_km"]
+    off = {name for name, loss_km in losses.items() if abs(loss_km / 0.5 - 1) > 0.01}
+    assert off
+    candidates = {one.name: one for one in choice.ranking.candidates}
+    assert {name: one.realised for name, one in candidates.items()} == pytest.approx(losses.to_dict())
+    assert {name for name, one in candidates.items() if one.outcome == "nearest"} == off
+    (loss,) = [column for column in ranking_table(choice.ranking, MAX_LOSS).columns if column.heading == "loss"]
+    rows = ranking_table(choice.ranking, MAX_LOSS).rows
+    assert {str(row["name"]) for row in rows if loss.cell(row).mark} == off
+    (line,) = [text for text in sentences(choice.ranking, MAX_LOSS) if "differ from the goal" in text]
+    assert all(str(name) in line for name in off)
+    assert {text.partition(":")[0] for text in choice.remarks if "in the comparison" in text} == off
 
 
 def test_synthetic_days_cover_the_goal() -> None:

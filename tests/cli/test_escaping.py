@@ -105,7 +105,7 @@ def test_file_names_in_messages_and_results(code: str, write: WRITE, tmp_path: P
     table = pd.DataFrame({"user": ["a"], "time_s": [0], "lat": [37.6], "lon": [-122.4]})
     table.to_csv(tmp_path / name, index=False)
     out = tmp_path / f"{code}.parquet"
-    assert "imported  1 rows" in output("data", "import", "gowalla", tmp_path / name, "-o", out)
+    assert "imported  1 row of 1 user" in output("data", "import", "gowalla", tmp_path / name, "-o", out)
     assert "[file-exists]" in output("data", "import", "gowalla", tmp_path / name, "-o", out)
     assert "wrote " in output("data", "describe", out)
     assert "[file-not-found]" in output("data", "describe", tmp_path / f"{code}none")

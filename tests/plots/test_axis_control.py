@@ -112,3 +112,22 @@ def test_the_font_size_scales_all_texts(run: RunDirectory) -> None:
 def test_figures_without_control_are_unchanged(run: RunDirectory) -> None:
     plain, same = (style.pictures(draw(run, "tradeoff", axes=axes), ["svg"]) for axes in (None, AxisControl()))
     assert plain == same
+
+
+def test_limits_without_data_are_rejected(run: RunDirectory, unsettled: None) -> None:
+    for axes in (AxisControl(xlim=(1000.0, 2000.0)), AxisControl(ylim=(1000.0, None))):
+        with raises_code(RequestError, "invalid-limits"):
+            draw(run, "tradeoff", axes=axes)
+
+
+def test_limits_between_two_points_show_the_line(run: RunDirectory, unsettled: None) -> None:
+    (line, *_) = [line for line in panels(draw(run, "over_time"))[0].lines if len(np.asarray(line.get_xdata())) > 1]
+    first, second = np.asarray(line.get_xdata(), dtype=float)[:2]
+    between = (first + 0.4 * (second - first), first + 0.6 * (second - first))
+    assert panels(draw(run, "over_time", axes=AxisControl(xlim=between)))[0].get_xlim() == pytest.approx(between)
+
+
+def test_open_lower_limits_of_non_negative_metrics_are_zero(run: RunDirectory, unsettled: None) -> None:
+    assert panels(draw(run, "tradeoff"))[0].get_ylim()[0] < 0
+    for panel in panels(draw(run, "tradeoff", axes=AxisControl(ylim=(None, 1.0)))):
+        assert panel.get_ylim() == (0.0, 1.0)

@@ -65,6 +65,16 @@ def test_a_carried_position_is_counted(make_scenario: MakeScenario, tmp_path: Pa
     assert "max_gap_s" in cut
 
 
+def test_notes_state_that_they_count_the_past_too(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    users = replay(tmp_path, {"user": ["a"] * 3, "time": [0, 3600, 86_400], "cell": [0, 1, 2]}) | {"demand": "periodic"}
+    setting = Setting(make_scenario(users=users | {"past_share": 0.5}, training={}))
+    (life,) = Population(setting, 0).lives.values()
+    assert setting.readings()["users"]["queries_past"] == len(life.past) == 7
+    carried, cut = sentences.left_out(setting.readings())
+    assert "11 of 14 queries of past and test (79 %)" in carried
+    assert "14 queries of past and test are made" in cut
+
+
 def test_coverage_of_training_sets_is_counted_too(make_scenario: MakeScenario, tmp_path: Path) -> None:
     table = both(trips([0, 3]), trips([7, 9], "b"))
     users = replay(tmp_path, table, select={"users": ["a"]}) | {"queries": 5}

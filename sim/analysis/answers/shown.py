@@ -111,7 +111,7 @@ _TEXTS: dict[str, Callable[[Row], str]] = {
     POSTERIOR_WITHIN: lambda _: "posterior within",
     REPORTS: lambda _: "reports located",
     HOME: lambda row: f"home by day {row['day']:.0f}",
-    PLACES: lambda row: f"top {row['places']:.0f} places",
+    PLACES: lambda row: f"top {row['places']:.0f} place{'' if row['places'] == 1 else 's'}",
     SINGLED_OUT: lambda row: f"singled out by top {row['places']:.0f}",
     LINKED: lambda _: "weeks linked",
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from sim.cli.options import ScenarioCommand, ScenarioOptions, scenario_options
+from sim.components.wording import counted
 from sim.escaping import visible
 
 
@@ -40,4 +41,5 @@ def traces(scenario: ScenarioOptions, *, out: Path, overwrite: bool) -> None:
     traces = population.traces
     with input_errors("cannot write the traces"):
         write_csv(out, traces, population.setting.world.locations)
-    click.echo(visible(f"wrote {sum(map(len, traces)):,} queries of {len(traces)} users to {out}"))
+    queries = counted(sum(map(len, traces)), "query", "queries")
+    click.echo(visible(f"wrote {queries} of {counted(len(traces), 'user')} to {out}"))

@@ -25,6 +25,7 @@ from sim.analysis.tables import (
 )
 from sim.cli.output.tables import print_table, rows_with_swept_values, swept_paths
 from sim.cli.output.terminal import stdout
+from sim.components.wording import counted
 from sim.escaping import escape
 from sim.storage.errors import NotApplicable
 
@@ -44,7 +45,8 @@ def print_first_shift(result: Result) -> None:
         print_adaptation(result, adaptation)
     else:
         stdout().print(
-            f"The adaptation to shifts ({len(adaptation.summary)} rows) is in adaptation.csv.", highlight=False
+            f"The adaptation to shifts ({counted(len(adaptation.summary), 'row')}) is in adaptation.csv.",
+            highlight=False,
         )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from sim.cli.output.terminal import stdout
+from sim.components.wording import counted
 from sim.datasets.counts import Counts
 from sim.datasets.describing import MANY_DAYS, MANY_ROWS, Description
 from sim.datasets.formats.base import Format
@@ -23,17 +24,21 @@ def print_import(counts: Counts, path: Path, one: Format, region: Box | None, *,
     lines = [("format", f"{one.name}, recognised by the content")] if recognised else []
     lines.append((f"{one.unit}s", f"{counts.lines:,}"))
     if counts.unreadable:
-        lines.append(("invalid", f"{counts.unreadable:,} {one.unit}s, skipped; the first ones:"))
+        lines.append(("invalid", f"{counted(counts.unreadable, one.unit)}, skipped; the first ones:"))
         lines += [("", line) for line in counts.first_unreadable]
     for number, (kind, count) in enumerate(counts.ignored.items()):
         lines.append(("" if number else "not used", f"{count:,} {kind}"))
     if region is not None:
-        lines.append(("outside", f"{counts.outside:,} rows outside the region, skipped; the region is {_box(region)}"))
-    lines.append(("imported", f"{counts.kept:,} rows of {counts.users:,} users"))
+        lines.append(
+            ("outside", f"{counted(counts.outside, 'row')} outside the region, skipped; the region is {_box(region)}")
+        )
+    lines.append(("imported", f"{counted(counts.kept, 'row')} of {counted(counts.users, 'user')}"))
     if counts.duplicates:
-        lines.append(("", f"including {counts.duplicates:,} rows that repeat another row in every column"))
+        duplicates = counted(counts.duplicates, "row that repeats", "rows that repeat")
+        lines.append(("", f"including {duplicates} another row in every column"))
     if counts.unordered:
-        lines.append(("", f"including {counts.unordered:,} rows that were not in order of time; they are sorted"))
+        unordered = counted(counts.unordered, "row that was", "rows that were")
+        lines.append(("", f"including {unordered} not in order of time; the rows are sorted"))
     if counts.span is not None:
         lines.append(("time", _span(*counts.span)))
     if one.time_note:
@@ -84,20 +89,20 @@ def print_description(description: Description, path: Path) -> None:
     name, most = description.most_rows
     lines = [
         ("file", f"{path}{f' ({description.source})' if description.source else ''}"),
-        ("rows", f"{description.rows:,} of {description.users:,} users"),
+        ("rows", f"{description.rows:,} of {counted(description.users, 'user')}"),
         ("time", span),
         *([("extent", _box(description.extent))] if description.extent else []),
         (
             "region",
             f"{description.inside:,} rows in {description.cells_visited:,} of {grid.n_cells:,} cells of {grid_name}",
         ),
-        ("per user", f"{quantiles} rows; maximum: user {name}, {most:,} rows"),
+        ("per user", f"{quantiles} rows; maximum: user {name}, {counted(most, 'row')}"),
         ("", f"{description.users_with_many:,} users have at least {MANY_ROWS} rows in the region"),
     ]
     for number, (lat, lon, rows) in enumerate(description.points):
         share = rows / description.inside
         place = f"{lat:.6f}, {lon:.6f}" if description.extent else f"x {lat:g} km, y {lon:g} km"
-        lines.append(("" if number else "top points", f"{place}: {rows:,} rows, {share:.1%}"))
+        lines.append(("" if number else "top points", f"{place}: {counted(rows, 'row')}, {share:.1%}"))
     if description.good_days is not None:
         days = list(description.good_days.values())
         enough = sum(count >= MANY_DAYS for count in days)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from sim.analysis.equal_loss_tables import at_loss_caption, at_loss_columns
+from sim.analysis.equal_loss_tables import at_loss_caption, at_loss_columns, beside_note
 from sim.analysis.statistics import INTERVAL, OWN_VALUES, SPREAD, are_few
 from sim.analysis.tables import Table, text_column
 from sim.cli.output.tables import print_table
@@ -23,7 +23,9 @@ def at_loss_table(compared: pd.DataFrame) -> Table:
     columns = [*circumstances, text_column("attack", "attack"), *at_loss_columns(against, shown)]
     keys = ("circumstances", "attack", "quality_loss_km")
     rows = [row for _, own in shown.groupby(list(keys), sort=False) for row in own.to_dict("records")]
-    return Table(columns, rows, at_loss_caption(shown), section=lambda row: [row[key] for key in keys])
+    return Table(
+        columns, rows, at_loss_caption(shown), section=lambda row: [row[key] for key in keys], hint=beside_note(shown)
+    )
 
 
 def _at_loss_shown(compared: pd.DataFrame) -> pd.DataFrame:

@@ -18,6 +18,7 @@ from sim.analysis.tables import (
 )
 from sim.cli.output.tables import print_table, rows_with_swept_values, swept_paths
 from sim.cli.output.terminal import stdout
+from sim.components.wording import counted
 
 _MOST_ROWS = 30
 
@@ -25,7 +26,9 @@ _MOST_ROWS = 30
 def print_hindsight(result: Result, errors: pd.DataFrame) -> None:
     """Print the error about past queries of each attack that revises its estimates, if the table is short."""
     if len(errors) > _MOST_ROWS:
-        stdout().print(f"The errors about past queries ({len(errors)} rows) are in hindsight.csv.", highlight=False)
+        stdout().print(
+            f"The errors about past queries ({counted(len(errors), 'row')}) are in hindsight.csv.", highlight=False
+        )
         return
     print_table(hindsight_table(result, errors))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from sim.cli.output.terminal import duration, stdout
+from sim.components.wording import counted
 from sim.escaping import escape
 from sim.storage.status import Status, failed_where
 
@@ -19,7 +20,7 @@ def print_status(status: Status) -> None:
     lines = [
         ("run", status.run),
         ("state", f"{'finished' if status.finished else 'not finished'}: {state}"),
-        ("log", f"{status.rows:,} rows"),
+        ("log", counted(status.rows, "row")),
     ]
     if status.last_part_at_s is not None and status.last_part_age_s is not None:
         moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status.last_part_at_s))

@@ -115,6 +115,6 @@ def standings_table(table: pd.DataFrame) -> Table:
         "Quality loss Q-bar and adversary error P_AE of the strongest attack, in km; "
         + (f"ranked at {loss.iloc[0]:g} km of loss" if same else "each at its configured loss")
         + compared_users_note(table)
-        + off_curve_note(table)
-        + beside_note(table),
+        + off_curve_note(table),
+        hint=beside_note(table),
     )

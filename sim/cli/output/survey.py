@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from sim.cli.output.terminal import stdout
+from sim.components.wording import counted
 from sim.datasets.importing import Box
 from sim.datasets.survey.remarks import MANY_OUTSIDE, remarks
 from sim.datasets.survey.survey import Survey
@@ -91,7 +92,7 @@ def _outside(survey: Survey) -> int:
 
 
 def _lines(survey: Survey, path: Path, locations: Locations | None) -> Iterator[tuple[str, str]]:
-    yield "traces", f"{path}: {survey.rows:,} rows of {survey.users:,} user{'' if survey.users == 1 else 's'}"
+    yield "traces", f"{path}: {counted(survey.rows, 'row')} of {counted(survey.users, 'user')}"
     if survey.span_s is not None:
         first, last = survey.span_s
         days = (last - first) / 86_400
@@ -115,7 +116,7 @@ def _sampling(survey: Survey) -> Iterator[tuple[str, str]]:
     if survey.gaps_s:
         parts = [f"{_QUANTILES.get(share, f'{share:.0%}')} {_time(gap_s)}" for share, gap_s in survey.gaps_s]
         yield "sampling", f"time between rows: {', '.join(parts)}, longest {_time(survey.longest_gap_s)}"
-        gaps = f"{survey.long_gaps:,} gap{'' if survey.long_gaps == 1 else 's'} of over {_time(survey.max_gap_s)}"
+        gaps = f"{counted(survey.long_gaps, 'gap')} of over {_time(survey.max_gap_s)}"
         yield "sessions", f"{survey.sessions:,}, separated by {gaps} (max_gap_s)"
     if survey.sampled is not None:
         yield "", f"quantiles, frequent points and regions are those of a random sample of {survey.sampled:,} rows"

@@ -24,7 +24,7 @@ def print_table(table: Table) -> None:
         printed.add_row(*cells, end_section=section != following)
     console = stdout()
     if table.caption:
-        console.print(escape(table.caption), style="italic", highlight=False)
+        console.print(escape(table.caption + table.hint), style="italic", highlight=False)
     console.print(printed, highlight=False)
 
 

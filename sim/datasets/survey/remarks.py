@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from sim.components.wording import counted
 from sim.datasets.survey.survey import Irregular, Survey
 from sim.escaping import visible
 from sim.interfaces import IntArray
@@ -40,22 +41,26 @@ def remarks(survey: Survey, locations: Locations | None = None, *, default_posit
     if default_position:
         yield from _default_position(survey)
     if survey.zeros:
-        yield f"{survey.zeros:,} rows are at latitude 0 and longitude 0: probably missing positions"
+        yield f"{counted(survey.zeros, 'row is', 'rows are')} at latitude 0 and longitude 0: probably missing positions"
     if isinstance(locations, Grid) and survey.cells is not None:
         yield from _empty_lines(survey.cells.reshape(locations.rows, locations.cols))
 
 
 def _irregular(survey: Survey) -> Iterator[str]:
     texts = {
-        "backward": "go back in time: a replay sorts the rows; check the time column and its time zone",
-        "same_time": "have the time of the user's previous row, but another position: check that each id belongs to "
-        "one person",
-        "repeated": "repeat time and position of the user's previous row: each is a visit",
+        "backward": ("goes", "go", "back in time: a replay sorts the rows; check the time column and its time zone"),
+        "same_time": (
+            "has",
+            "have",
+            "the time of the user's previous row, but another position: check that each id belongs to one person",
+        ),
+        "repeated": ("repeats", "repeat", "time and position of the user's previous row: each is a visit"),
     }
-    for kind, text in texts.items():
+    for kind, (one, many, text) in texts.items():
         irregular = survey.irregular.get(kind)
         if irregular is not None and irregular.rows:
-            yield f"{irregular.rows:,} rows ({_users(irregular)}) {text}"
+            verb = one if irregular.rows == 1 else many
+            yield f"{counted(irregular.rows, 'row')} ({_users(irregular)}) {verb} {text}"
 
 
 def _users(irregular: Irregular) -> str:

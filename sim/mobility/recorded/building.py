@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sim.components.wording import counted
 from sim.errors import InvalidValue
 from sim.interfaces import IntArray
 from sim.mobility.recorded.irregular import irregular
@@ -34,7 +35,8 @@ def build_index(parameters: ReplayParameters, locations: Locations, file: Path) 
         swapped = table.extent.endswith("?")
         hint = "; `lppm-sim data describe` suggests a region" if table.extent and not swapped else ""
         raise InvalidValue(
-            f"{file}: none of its {table.cell.size} rows is in the region{table.extent}{hint}", code="outside-region"
+            f"{file}: none of its {counted(table.cell.size, 'row')} is in the region{table.extent}{hint}",
+            code="outside-region",
         )
     _require_times(file, parameters, timed=table.timed)
     counts: dict[str, Counter[str]] = {}
@@ -45,7 +47,8 @@ def build_index(parameters: ReplayParameters, locations: Locations, file: Path) 
     chosen = parameters.select.choose({user: own.cells.size for user, own in by_user.items()})
     if not chosen:
         raise InvalidValue(
-            f"{file}: the selection ({parameters.select}) leaves none of its {len(by_user)} users", code="no-users"
+            f"{file}: the selection ({parameters.select}) leaves none of its {counted(len(by_user), 'user')}",
+            code="no-users",
         )
     used = {user: by_user[user].first(visits) for user in chosen}
     report: dict[str, Any] = {
@@ -190,9 +193,9 @@ def _whole_days(file: str | Path, by_user: ByUser, days: RecordedDays) -> ByUser
         needed = "a day" if days.first is None else f"{days.first} days"
         remedy = "" if days.first is None else ", reduce the number of days `first`"
         raise InvalidValue(
-            f"{file}: `days` ({days}) leaves none of its {len(by_user)} users: no user has {needed} from midnight to "
-            f"midnight without a gap of more than {days.longest_silence_h:g} h in the region. Allow longer gaps with "
-            f"`longest_silence_h` (at most 24){remedy}, check `utc_offset_h`, or leave out `days`",
+            f"{file}: `days` ({days}) leaves none of its {counted(len(by_user), 'user')}: no user has {needed} from "
+            f"midnight to midnight without a gap of more than {days.longest_silence_h:g} h in the region. Allow longer "
+            f"gaps with `longest_silence_h` (at most 24){remedy}, check `utc_offset_h`, or leave out `days`",
             code="no-whole-days",
         )
     return complete

@@ -64,10 +64,10 @@ def test_import_reports_imported_and_invalid_lines(tmp_path: Path) -> None:
     assert r"found 1: '\x1b[2J'" in out
     assert "loc.txt:23: lat " in out
     assert "found 'x[red]y'" in out
-    assert "outside  1 rows" in out
+    assert "outside  1 row outside" in out
     assert "the region is lat 37.55 to 37.801, lon -122.5153 to -122.3789" in out
-    assert "imported  22 rows of 1 users" in out
-    assert "1 rows that repeat another row" in out
+    assert "imported  22 rows of 1 user" in out
+    assert "1 row that repeats another row" in out
     assert f"wrote  {tmp_path / 'x.parquet'}" in out
     assert "\x1b" not in out
 
@@ -212,8 +212,8 @@ def table(**changes: Any) -> pa.Table:
     [
         ({"user": None}, ["[no-such-column]", "columns user; found time_s, lat, lon"]),
         ({"time_s": None, "lat": None}, ["[no-such-column]", "columns order, lat; found"]),
-        ({"user": ["1", None]}, ["[invalid-row]", " user, 1 rows"]),
-        ({"lat": [37.6, float("nan")]}, ["[invalid-row]", " lat ", "[-90, 90], 1 rows"]),
+        ({"user": ["1", None]}, ["[invalid-row]", " user, 1 row has none"]),
+        ({"lat": [37.6, float("nan")]}, ["[invalid-row]", " lat ", "[-90, 90], 1 row is not"]),
         ({"lon": [190.0, -200.0]}, ["[invalid-row]", " lon ", "[-180, 180], 2 rows"]),
         ({"lat": ["x", "y"]}, ["[invalid-column]", "column lat must be double"]),
         (

@@ -95,7 +95,7 @@ def test_irregular_rows_are_counted_by_user(tmp_path: Path) -> None:
     assert (elsewhere.rows, elsewhere.most) == (1, (("a", 1),))
     assert (repeated.rows, repeated.most) == (2, (("a", 1), ("b", 1)))
     text = texts(content)
-    assert "1 rows (1 user; a: 1) go back in time" in text
+    assert "1 row (1 user; a: 1) goes back in time" in text
     assert "2 rows (2 users; a: 1, b: 1) repeat time and position" in text
 
 
@@ -125,7 +125,7 @@ def test_invalid_rows_are_counted(tmp_path: Path) -> None:
     content = survey(path)
     assert (content.rows, content.invalid, content.users, content.zeros) == (2, 5, 1, 1)
     assert "5 of 7 rows have no user" in texts(content)
-    assert "1 rows are at latitude 0 and longitude 0" in texts(content)
+    assert "1 row is at latitude 0 and longitude 0" in texts(content)
 
 
 def test_compressed_files_orders_and_cells_are_read(tmp_path: Path) -> None:

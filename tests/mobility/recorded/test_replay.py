@@ -201,7 +201,7 @@ def test_shuffling_permutes_the_cells_over_the_times(tmp_path: Path) -> None:
         ),
         ("user,order,lat,lon\na,first,10.5,20.5\n", "invalid-row", ["line 2: order ", "'first'"]),
         ("user,time,cell\n", "outside-region", ["0 rows"]),
-        ("user,time,lat,lon\na,0,20.5,10.5\n", "outside-region", ["1 rows"]),
+        ("user,time,lat,lon\na,0,20.5,10.5\n", "outside-region", ["1 row is"]),
         ("", "empty-file", ["user,time_s,lat,lon"]),
         ("user,time,lat\na,0,1\n", "no-such-column", ["lat (", "lon (", "cell (", "found user, time, lat"]),
     ],
@@ -379,7 +379,7 @@ def test_missing_whole_days_are_rejected_with_remedies(tmp_path: Path) -> None:
         read(path, days=RecordedDays(longest_silence_h=3, first=2))
     message = str(error.value)
     assert message.startswith(f"{path}: `days` (longest_silence_h: 3, first: 2, slot_s: 300) ")
-    values = ["1 users", "2 days", "3 h", "`longest_silence_h` (at most 24)", "`first`", "`utc_offset_h`"]
+    values = ["1 user:", "2 days", "3 h", "`longest_silence_h` (at most 24)", "`first`", "`utc_offset_h`"]
     assert [value for value in values if value not in message] == []
     with raises_code(InvalidValue, "no-whole-days") as error:
         read(path, days=RecordedDays(longest_silence_h=0.5))

@@ -146,7 +146,7 @@ def test_the_poles_and_the_180th_meridian_are_valid(tmp_path: Path) -> None:
          "none of its 2 rows is in the region: they lie in lat -3 to 37.75, lon -122.5 to 100, "
          "the region is lat 10 to 12, lon 20 to 22; `lppm-sim data describe` suggests a region"),
         ("a,0,20.5,10.25\n",
-         "none of its 1 rows is in the region: they lie in lat 20.5 to 20.5, lon 10.25 to 10.25, "
+         "none of its 1 row is in the region: they lie in lat 20.5 to 20.5, lon 10.25 to 10.25, "
          f"the region is lat 10 to 12, lon 20 to 22{SWAPPED}"),
         ("", "none of its 0 rows is in the region"),
     ],

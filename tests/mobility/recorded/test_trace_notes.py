@@ -130,13 +130,15 @@ def test_sessions_resampling_and_stay_points_are_stated(scenario: Path, tmp_path
     scenario.write_text(text.replace("demand: periodic", "demand: every_visit"))
     rows = [f"a,{start + at},{at // 300 % 20}" for start in (0, 86_400) for at in (*range(0, 1800, 60), 5000)]
     (scenario.parent / "t.csv").write_text(HEADER + "\n".join([*rows, "a,50000,1"]) + "\n")
-    dropped = "users: 1 of 3 sessions (33 %) are shorter than `min_session` and omitted, with 1 rows"
+    dropped = "users: 1 of 3 sessions (33 %) are shorter than `min_session` and omitted, with 1 row"
     carried = "users: 10 of 18 queries (56 %) fall between recorded visits and repeat the previous position"
     cut = "users: 18 queries are made while positions are recorded; 135 are omitted in 1 gap of over 2 h"
     checked = flat(done("check", scenario, "--no-time"))
     printed = flat(done("run", scenario, "-o", tmp_path / "out"))
     page = flat(unescape(re.sub("<[^>]+>", "", (tmp_path / "out" / "report.html").read_text())))
-    for place in (checked, printed, page):
+    assert dropped.replace("`", "") in page, "names in backticks are code in the report"
+    assert [note for note in (carried, cut) if note not in page] == []
+    for place in (checked, printed):
         assert [note for note in (dropped, carried, cut) if note not in place] == []
     traces = json.loads((tmp_path / "out" / "manifest.json").read_text())["worlds"][0]["traces"]["users"]
     names = ("sessions", "sessions_dropped", "rows_dropped", "visits_carried", "visits_cut", "queries_carried")
