@@ -70,6 +70,20 @@ def test_check_describes_the_files_of_a_scenario_once(tmp_path: Path) -> None:
     assert "[no-such-column]" in missing
 
 
+def test_check_names_users_whose_rows_are_outside_the_region(tmp_path: Path) -> None:
+    rows = [f"a,{at},50.0{at % 10},8.00{at % 10}" for at in range(2000)]
+    rows += [f"b,{at},50.{'2' if at % 5 == 0 else '0'}{at % 10},8.001" for at in range(100)]
+    (tmp_path / "t.csv").write_text("\n".join(["user,time,lat,lon", *rows]) + "\n")
+    (tmp_path / "s.yaml").write_text(
+        "world: {grid: {kind: region, south: 49.99, north: 50.1, west: 7.99, east: 8.02, cell_m: 1000}}\n"
+        f"users: {{mobility: {{kind: replay, file: t.csv}}, demand: every_visit}}{REST}"
+    )
+    output = done("check", tmp_path / "s.yaml", "--no-time")
+    assert "1 of 2 users lose more than 10% of their rows" in output
+    assert "(b: 20%)" in output
+    assert "of each user: b 100.0%, a 100.0%" in output or "of each user: a 100.0%, b 100.0%" in output
+
+
 def test_describe_completes_small_files_and_surveys_large_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = geolife(tmp_path / "t.csv")
     path.write_text(path.read_text().replace('"', ""))
