@@ -6,6 +6,7 @@ Names and texts from files are shown verbatim: nothing in them is interpreted as
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from sim.datasets.survey.remarks import MANY_OUTSIDE, remarks
 from sim.datasets.survey.survey import Survey
 from sim.datasets.survey.user_shares import KEPT_SHARE, UserShares
 from sim.escaping import escape, visible
+from sim.mobility.recorded.importable import converted, import_command, is_importable
 from sim.world.locations import Locations
 
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
@@ -55,6 +57,9 @@ def print_suggestion(survey: Survey, path: Path, columns: Mapping[str, str] | No
     width_km, height_km = suggestion.size_km
     region = f"a region of {width_km:.3g} x {height_km:.3g} km with {suggestion.share:.1%} of the rows"
     _print([("suggested", f"{region}, {_kept(suggestion.users)}; in a scenario:")])
+    if is_importable(path):
+        _print([("", f"after `{import_command(path)}`:")])
+        path, columns = converted(path), None
     for line in suggested_yaml(survey, path, columns):
         stdout().print(f"    {escape(visible(line, keep=''))}", highlight=False, soft_wrap=True)
 
@@ -82,6 +87,18 @@ def suggested_yaml(survey: Survey, path: Path, columns: Mapping[str, str] | None
     # A JSON string is valid YAML, whatever the name contains.
     yield "users:"
     yield f"  mobility: {{kind: replay, file: {json.dumps(str(path))}{f', columns: {{{named}}}' if named else ''}}}"
+
+
+def print_next_step(path: Path, columns: Mapping[str, str] | None, *, large: bool) -> None:
+    """Print the command for a figure and the most frequent points; large files have none."""
+    text = "To check a scenario, use `lppm-sim check SCENARIO`."
+    describe = "For a figure and the most frequent points, use "
+    if columns or is_importable(path):
+        target = shlex.quote(str(converted(path)))
+        text = f"{describe}`{import_command(path, columns)}`, then `lppm-sim data describe {target}`. {text}"
+    elif not large:
+        text = f"{describe}`lppm-sim data describe {shlex.quote(str(path))}`. {text}"
+    stdout().print(f"\n{escape(visible(text, keep=''))}", highlight=False, soft_wrap=True)
 
 
 def suggests_another_region(survey: Survey) -> bool:
