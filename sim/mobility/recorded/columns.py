@@ -84,8 +84,8 @@ def _not_found(
                 # The grid is wrong, not the name of a column: do not suggest a column for the cell.
                 nameable.remove(choices)
     guesses = _guesses(header, given, nameable)
-    found = f"{'; '.join(problems)}; found {', '.join(header) or 'none'}"
-    return MissingColumns(found, _remedy(guesses), {name: column or "NAME" for name, column in guesses.items()})
+    problem = f"{'; '.join(problems)}; found {', '.join(header) or 'none'}"
+    return MissingColumns(problem, _remedy(guesses), {name: column or "NAME" for name, column in guesses.items()})
 
 
 def _match(header: Sequence[str], given: Mapping[str, str], names: Sequence[str]) -> dict[str, str] | None:

@@ -1,4 +1,4 @@
-"""Files that are no trace files, but that `lppm-sim data import` converts to one."""
+"""Logs of other formats, which `lppm-sim data import` converts to trace files."""
 
 from __future__ import annotations
 
