@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 import sim
-from sim.execution.cost.estimate import LIMIT_S, Cost
+from sim.execution.cost.estimate import Cost
 from tests.support import QUERIES, ROOT, done
 
 SHIPPED = [*sorted((ROOT / "scenarios").rglob("*.yaml")), ROOT / "sim" / "scenario" / "template.yaml"]
@@ -51,7 +51,8 @@ def test_compiling_does_not_shorten_the_measurement(small: Path, monkeypatch: py
     monkeypatch.setattr("sim.cli.kernels.load_kernels", compile_kernels)
     monkeypatch.setattr("sim.execution.cost.search.estimate_with_search", estimate)
     done("check", small)
-    assert limits == [(LIMIT_S, 0.0)]
+    done("check", small, "--limit", "3")
+    assert limits == [(10.0, 0.0), (3.0, 20.0)], "CPU time of the start, without that of compiling"
 
 
 def test_every_shipped_scenario_can_be_checked(monkeypatch: pytest.MonkeyPatch) -> None:
