@@ -11,9 +11,11 @@ import numpy as np
 
 from sim.choice.request import Request
 from sim.components.wording import counted
-from sim.errors import InputError, input_errors
+from sim.errors import InputError, InvalidValue, input_errors
 from sim.interfaces import FloatArray
+from sim.mobility.recorded.columns import MissingColumns
 from sim.mobility.recorded.extents import Visits, read_visits
+from sim.mobility.recorded.importable import converted, import_command
 
 USERS, QUERIES = 20, 100
 """Default number of users, and largest number of queries of each in the comparison."""
@@ -61,8 +63,7 @@ def synthetic(request: Request, *, users: int = USERS, cell_km: float | None = N
 
 def recorded(file: Path, request: Request, *, users: int = USERS, cell_km: float | None = None) -> Base:
     """Return a replay of a trace file: its most active users, the first half of each trace as training data."""
-    with input_errors(str(file)):
-        visits = read_visits(file)
+    visits = _visits(file)
     if request.kind == "hide-home" and not visits.timed:
         raise InputError(
             f"{file} has an order of visits but no times, and days until a home is known need times: use --max-loss or "
@@ -103,6 +104,22 @@ def recorded(file: Path, request: Request, *, users: int = USERS, cell_km: float
         remarks.append("the file has points every few minutes or seconds: one query every 10 minutes")
     data = {"world": {"grid": grid}, "users": population, "replications": _REPLICATIONS, "record": _RECORD}
     return Base(data, tuple(remarks))
+
+
+def _visits(file: Path) -> Visits:
+    """Read a trace file; raise InputError with the command that names its columns if they are not recognised."""
+    with input_errors("--data"):
+        try:
+            return read_visits(file)
+        except InvalidValue as error:
+            if not isinstance(error.__cause__, MissingColumns):
+                raise
+            missing = error.__cause__
+            command = import_command(file, missing.guesses)
+            raise InputError(
+                f"--data: {file}: {missing.problem}; name the columns with `{command}` and --data {converted(file)}",
+                code="no-such-column",
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 if TYPE_CHECKING:
     from sim.mobility.recorded.replay import ReplayParameters
     from sim.scenario.models import Scenario
@@ -31,13 +29,11 @@ def is_trace_file(path: Path) -> bool:
 
 def survey_traces(path: Path, columns: Mapping[str, str] | None = None) -> None:
     """Print a survey of a trace file, with a suggested region and grid."""
-    from sim.cli.output.survey import print_survey
+    from sim.cli.output.survey import print_next_step, print_survey
     from sim.datasets.survey.survey import survey
 
     print_survey(survey(path, columns=columns), path, columns=columns, region=True)
-    click.echo(
-        "\nFor a figure and the most frequent points, use `lppm-sim data describe`; to check a scenario, name it."
-    )
+    print_next_step(path, columns, large=is_large(path))
 
 
 def survey_rest(path: Path, locations: Locations) -> None:

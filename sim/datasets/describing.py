@@ -16,6 +16,7 @@ from sim.datasets.trace_file import Traces
 from sim.errors import InputError
 from sim.interfaces import FloatArray, IntArray
 from sim.mobility.recorded.days import PACIFIC_DAYLIGHT_H, good_days
+from sim.mobility.recorded.importable import require_trace_file
 from sim.world.grid import Grid
 
 MANY_ROWS = 300
@@ -85,6 +86,7 @@ def load(path: Path) -> Traces:
         raise InputError(f"{path} is a folder: name a trace file", code="is-a-folder")
     if not path.is_file():
         raise InputError(f"{path} does not exist: name a trace file", code="file-not-found")
+    require_trace_file(path)
     if path.suffix.lower() in (".parquet", ".pq"):
         traces = trace_file.read(path)
         if not traces.user.size:

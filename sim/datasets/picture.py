@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, LogNorm
 from matplotlib.figure import Figure, SubFigure
-from matplotlib.ticker import MaxNLocator, PercentFormatter, StrMethodFormatter
+from matplotlib.ticker import MaxNLocator, NullFormatter, PercentFormatter, StrMethodFormatter
 
 from sim.datasets.describing import MANY_DAYS, MANY_ROWS, Description, cells_of
 from sim.datasets.trace_file import Traces
@@ -28,6 +28,9 @@ _SHADES = LinearSegmentedColormap.from_list("rows", ["#dcebf5", COLOURS[0], "#00
 _FINER = 4
 _THOUSANDS = StrMethodFormatter("{x:,.0f}")
 _MOST_LINES = 5_000
+_FEW_USERS = 20
+"""Number of users below which their axis is linear."""
+_MOST_DAYS = 60
 _WEEK_S, _MONTH_S = 7 * DAY_S, 30 * DAY_S
 
 
@@ -112,6 +115,12 @@ def _rows_per_user(panel: Axes, traces: Traces, description: Description) -> Non
     panel.set(xscale="log", yscale="log", xlabel="rows in the region", ylabel="users with at least as many")
     _at_least(panel, rows[rows > 0], MANY_ROWS)
     panel.set_xlim(right=10 * max(int(rows.max()), MANY_ROWS))
+    most = int((rows > 0).sum())
+    if most < _FEW_USERS:  # a logarithmic axis would have ticks between 1 and 10 only at fractions of a user
+        panel.set(yscale="linear", ylim=(0, 1.15 * most))
+        panel.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+        panel.yaxis.set_major_formatter(_THOUSANDS)
+    panel.yaxis.set_minor_formatter(NullFormatter())
     panel.set_title("rows per user")
 
 
@@ -163,12 +172,27 @@ def _over_time(panel: Axes, times_s: IntArray) -> None:
     counts = np.bincount(bins - first)
     edges = (np.arange(first, first + counts.size + 1) * step_s).astype("datetime64[s]")
     panel.stairs(counts, mdates.date2num(edges), fill=True, color=COLOURS[0])  # type: ignore[no-untyped-call]
-    locator = mdates.AutoDateLocator(minticks=3)  # type: ignore[no-untyped-call]
-    panel.xaxis.set_major_locator(locator)
-    panel.xaxis.set_major_formatter(mdates.ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    _dates(panel, edges)
     panel.yaxis.set_major_formatter(_THOUSANDS)
     panel.set(ylabel=f"rows per {unit}", ylim=(0, None))
     panel.set_title("rows over time (UTC)")
+
+
+def _dates(panel: Axes, edges: Any) -> None:
+    """Set the ticks of an axis of dates: on up to two months every few days, counted from the first day."""
+    days = int((edges[-1] - edges[0]) / np.timedelta64(1, "D"))
+    if days > _MOST_DAYS:
+        locator = mdates.AutoDateLocator(minticks=3)  # type: ignore[no-untyped-call]
+        panel.xaxis.set_major_locator(locator)
+        panel.xaxis.set_major_formatter(mdates.ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+        return
+    # The locator of matplotlib counts days from the 1st of each month: it has ticks on both the 31st and the 1st.
+    step = next(step for step in (1, 2, 3, 5, 7, 10, 14) if days <= 5 * step)
+    ticks = edges[0] + np.arange(0, days, step) * np.timedelta64(1, "D")
+    texts = [f"{date.day} {date:%b}" for date in ticks.tolist()]
+    panel.set_xticks(mdates.date2num(ticks), texts)  # type: ignore[no-untyped-call]
+    years = sorted({date.year for date in ticks.tolist()})
+    panel.set_xlabel(" to ".join(map(str, years)))
 
 
 def _concentration(panel: Axes, traces: Traces, description: Description) -> None:

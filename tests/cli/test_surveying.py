@@ -70,6 +70,54 @@ def test_check_describes_the_files_of_a_scenario_once(tmp_path: Path) -> None:
     assert "[no-such-column]" in missing
 
 
+def test_check_names_users_whose_rows_are_outside_the_region(tmp_path: Path) -> None:
+    rows = [f"a,{at},50.0{at % 10},8.00{at % 10}" for at in range(2000)]
+    rows += [f"b,{at},50.{'2' if at % 5 == 0 else '0'}{at % 10},8.001" for at in range(100)]
+    (tmp_path / "t.csv").write_text("\n".join(["user,time,lat,lon", *rows]) + "\n")
+    (tmp_path / "s.yaml").write_text(
+        "world: {grid: {kind: region, south: 49.99, north: 50.1, west: 7.99, east: 8.02, cell_m: 1000}}\n"
+        f"users: {{mobility: {{kind: replay, file: t.csv}}, demand: every_visit}}{REST}"
+    )
+    output = done("check", tmp_path / "s.yaml", "--no-time")
+    assert "1 of 2 users lose more than 10% of their rows" in output
+    assert "(b: 20%)" in output
+    assert "of each user: b 100.0%, a 100.0%" in output or "of each user: a 100.0%, b 100.0%" in output
+
+
+def test_tracks_are_described_and_replayed_after_an_import(tmp_path: Path) -> None:
+    points = "".join(
+        f'<trkpt lat="{45.7 + at / 5000}" lon="4.8"><time>2024-03-18T06:{at:02}:00Z</time></trkpt>' for at in range(60)
+    )
+    path = tmp_path / "my ride.gpx"
+    path.write_text(f'<gpx version="1.1"><trk><trkseg>{points}</trkseg></trk></gpx>')
+    target = tmp_path / "my ride.parquet"
+    command = f"lppm-sim data import '{path}' -o '{target}'"
+    output = done("check", path)
+    assert command in output
+    (tmp_path / "s.yaml").write_text(suggested(output) + REST)
+    (tmp_path / "gpx.yaml").write_text(suggested(output).replace(".parquet", ".gpx") + REST)
+    for arguments in (("data", "describe", path), ("check", tmp_path / "gpx.yaml")):
+        message = refused(*arguments)
+        assert "[unsupported-file-type]" in message
+        assert command in message
+    done("data", "import", path, "-o", target)
+    done("check", tmp_path / "s.yaml", "--no-time")
+
+
+def test_messages_on_columns_name_a_command_that_has_the_option(tmp_path: Path) -> None:
+    named = geolife(tmp_path / "t.csv", columns="who,when,y,x")
+    options = "--columns user=who --columns time=when --columns lat=y --columns lon=x"
+    for arguments in (("check", named), ("data", "describe", named)):
+        message = refused(*arguments)
+        assert "[no-such-column]" in message
+        assert options in message
+    output = done("data", "describe", named, *options.split())
+    assert f"data import {named} -o {tmp_path / 't.parquet'} {options}" in output
+    message = refused("choose", "--max-loss", "0.3km", "--data", named)
+    assert message.count(f"{named}: ") == 1
+    assert options in message
+
+
 def test_describe_completes_small_files_and_surveys_large_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = geolife(tmp_path / "t.csv")
     path.write_text(path.read_text().replace('"', ""))

@@ -43,6 +43,7 @@ def print_cost(scenario: Scenario, cost: Cost, *, workers: int = 1) -> None:
         *(("duration", text) for text in _duration(least, cost, workers)),
         *(("search", text) for text in _search(cost)),
         *(("note", f"not measured: {part}") for part in cost.unmeasured),
+        *([("note", "`--limit SECONDS` sets a longer time limit of the measurement")] if cost.timed_out else []),
         *(("note", note) for note in sentences.left_out(cost.readings)),
         *(("note", note) for note in sentences.hidden_channels(scenario)),
         *(("note", note) for note in sentences.memories(scenario, cost.secrets)),

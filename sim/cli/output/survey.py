@@ -6,6 +6,7 @@ Names and texts from files are shown verbatim: nothing in them is interpreted as
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from sim.components.wording import counted
 from sim.datasets.importing import Box
 from sim.datasets.survey.remarks import MANY_OUTSIDE, remarks
 from sim.datasets.survey.survey import Survey
+from sim.datasets.survey.user_shares import KEPT_SHARE, UserShares
 from sim.escaping import escape, visible
+from sim.mobility.recorded.importable import converted, import_command, is_importable
 from sim.world.locations import Locations
 
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
@@ -53,17 +56,22 @@ def print_suggestion(survey: Survey, path: Path, columns: Mapping[str, str] | No
     if suggestion is None:
         return
     width_km, height_km = suggestion.size_km
-    _print(
-        [
-            (
-                "suggested",
-                f"a region of {width_km:.3g} x {height_km:.3g} km with {suggestion.share:.1%} of the rows, in a "
-                "scenario:",
-            )
-        ]
-    )
+    region = f"a region of {width_km:.3g} x {height_km:.3g} km with {suggestion.share:.1%} of the rows"
+    _print([("suggested", f"{region}, {_kept(suggestion.users)}; in a scenario:")])
+    if is_importable(path):
+        _print([("", f"after `{import_command(path)}`:")])
+        path, columns = converted(path), None
     for line in suggested_yaml(survey, path, columns):
         stdout().print(f"    {escape(visible(line, keep=''))}", highlight=False, soft_wrap=True)
+
+
+def _kept(shares: UserShares) -> str:
+    """Return the shares of the rows of users in a region: of each user if there are few, else of the worst."""
+    named = [f"{user} {share:.1%}" for user, share in shares.lowest]
+    if shares.users <= len(named):
+        return f"of each user: {', '.join(named)}"
+    most = f"{shares.users - shares.losing:,} of {shares.users:,} users"
+    return f"and at least {KEPT_SHARE:.0%} of those of {most} (worst: {named[0]})"
 
 
 def suggested_yaml(survey: Survey, path: Path, columns: Mapping[str, str] | None = None) -> Iterator[str]:
@@ -82,9 +90,24 @@ def suggested_yaml(survey: Survey, path: Path, columns: Mapping[str, str] | None
     yield f"  mobility: {{kind: replay, file: {json.dumps(str(path))}{f', columns: {{{named}}}' if named else ''}}}"
 
 
+def print_next_step(path: Path, columns: Mapping[str, str] | None, *, large: bool) -> None:
+    """Print the command for a figure and the most frequent points; large files have none."""
+    text = "To check a scenario, use `lppm-sim check SCENARIO`."
+    describe = "For a figure and the most frequent points, use "
+    if columns or is_importable(path):
+        target = shlex.quote(str(converted(path)))
+        text = f"{describe}`{import_command(path, columns)}`, then `lppm-sim data describe {target}`. {text}"
+    elif not large:
+        text = f"{describe}`lppm-sim data describe {shlex.quote(str(path))}`. {text}"
+    stdout().print(f"\n{escape(visible(text, keep=''))}", highlight=False, soft_wrap=True)
+
+
 def suggests_another_region(survey: Survey) -> bool:
-    """Return whether the share of rows outside the grid suggests another region."""
-    return survey.cells is not None and survey.rows > 0 and _outside(survey) > MANY_OUTSIDE * survey.rows
+    """Return whether the grid omits many rows, or many rows of many users, so that another region is suggested."""
+    if survey.cells is None or not survey.rows:
+        return False
+    losing = survey.kept is not None and survey.kept.losing > MANY_OUTSIDE * survey.kept.users
+    return losing or _outside(survey) > MANY_OUTSIDE * survey.rows
 
 
 def _outside(survey: Survey) -> int:

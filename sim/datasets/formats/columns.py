@@ -17,7 +17,8 @@ from sim.datasets.lines import EARLIEST_S, FRACTION, Layout, moment, shown
 from sim.errors import InputError
 from sim.interfaces import BoolArray, FloatArray, IntArray
 from sim.mobility.recorded import exact
-from sim.mobility.recorded.columns import ACCEPTED, find_columns
+from sim.mobility.recorded.columns import ACCEPTED, MissingColumns, find_columns
+from sim.mobility.recorded.importable import column_options
 from sim.mobility.recorded.tables import LATEST_S, UNREADABLE, is_parquet, reason_of
 
 _NAMES = {"order": "order", "time": "time_s", "user": "user", "lat": "lat", "lon": "lon"}
@@ -79,10 +80,11 @@ def _columns(raw: RawFile, names: Sequence[str], options: Options) -> dict[str, 
         if "lat" not in columns:
             raise ValueError(f"no columns for lat and lon; found {', '.join(names)}")
     except ValueError as error:
-        problem = str(error).partition("; name ")[0]  # the rest explains how to name columns in a scenario
+        missing = error if isinstance(error, MissingColumns) else None
+        named = column_options(missing.guesses if missing else {}) or "--columns user=NAME and so on"
         raise InputError(
-            f"{raw.path}: {problem}. Is it the right file? Its first line names its columns; name them with "
-            "--columns user=NAME and so on, or all rows' user with --user NAME.",
+            f"{raw.path}: {missing.problem if missing else error}. Is it the right file? Its first line names its "
+            f"columns; name them with {named}. If no column names the user, `lppm-sim data import --user NAME` does.",
             code="no-such-column",
         ) from error
     return columns

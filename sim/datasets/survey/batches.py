@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ import pyarrow.parquet as pq
 from sim.errors import InputError, InvalidValue, code_of
 from sim.interfaces import BoolArray, FloatArray, IntArray
 from sim.mobility.recorded import exact, tracks
-from sim.mobility.recorded.columns import find_columns
+from sim.mobility.recorded.columns import MissingColumns, find_columns
+from sim.mobility.recorded.importable import column_options
 from sim.mobility.recorded.tables import UNREADABLE, default_code, header_of, is_parquet, reason_of
 
 _ROWS = 1 << 17
@@ -170,6 +172,12 @@ def _readable(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise
+    except MissingColumns as error:
+        named = column_options(error.guesses)
+        remedy = (
+            f"; name them with `{shlex.join(['lppm-sim', 'data', 'describe', str(path)])} {named}`" if named else ""
+        )
+        raise InputError(f"{path}: {error.problem}{remedy}", code=error.code) from error
     except UNREADABLE as error:
         message = str(error) if isinstance(error, InvalidValue) else reason_of(error)
         raise InputError(f"{path}: {message}", code=code_of(error, default_code(error))) from error

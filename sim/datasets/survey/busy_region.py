@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from sim.datasets.importing import Box
+from sim.datasets.survey.user_shares import UserShares, user_shares
 from sim.interfaces import FloatArray, IntArray
 from sim.world.locations import KM_PER_DEGREE
 
 SHARES = (0.95, 0.8, 0.5)
 """Shares of the rows that a suggested region may cover; the first that gives a region of the size of a city."""
+USER_SHARE = 0.95
+"""Share of the rows of a user that a suggested region exceeds: no place with 5 % of their rows is entirely outside."""
+USERS = 0.95
+"""Share of the users, with rows within reach, to which `USER_SHARE` applies."""
 CITY_KM = 100.0
 """Longest side in km of a region of the size of a city."""
 MOST_CELLS = 2_500
@@ -32,6 +38,8 @@ class Suggestion:
     """South, north, west and east bound in degrees."""
     share: float
     """Share of the rows in the region."""
+    users: UserShares
+    """Shares of the rows of each user in the region."""
     cell_m: float
 
     @property
@@ -96,11 +104,41 @@ def busy_box(lat: FloatArray, lon: FloatArray, share: float) -> Box:
     return float(lat.min()), float(lat.max()), float(lon.min()), float(lon.max())
 
 
-def suggest(lat: FloatArray, lon: FloatArray, step_m: FloatArray) -> Suggestion:
-    """Return a region with most of the positions, and cells no finer than the movement between consecutive rows.
+def extended(box: Box, user: IntArray, lat: FloatArray, lon: FloatArray) -> Box:
+    """Return a box extended so that at least `USERS` of the users have more than `USER_SHARE` of their rows in it.
 
-    `step_m` are the distances between consecutive rows of a user. Cells have about the median of the positive ones, at
-    least 100 m, and there are at most `MOST_CELLS`.
+    Users with the shortest extensions come first; each extension contains the rows of the user that are nearest to the
+    box. The longest side stays within `CITY_KM`: rows that are too far away, and a box that is longer, are left out.
+    """
+    reach_km = CITY_KM - max(_size_km(box))
+    away_km = _away_km(box, lat, lon)
+    within = away_km <= reach_km
+    user, lat, lon, away_km = user[within], lat[within], lon[within], away_km[within]
+    if not user.size:
+        return box
+    order = np.lexsort((away_km, user))
+    user, lat, lon, away_km = user[order], lat[order], lon[order], away_km[order]
+    starts = np.flatnonzero(np.diff(user, prepend=-1))
+    rows = np.diff(np.append(starts, user.size))
+    needed = np.minimum(np.floor(USER_SHARE * rows + 1e-9).astype(np.int64) + 1, rows)
+    number = np.repeat(np.arange(rows.size), rows)
+    kept = np.arange(user.size) - starts[number] < needed[number]
+    bounds = [np.minimum.reduceat(np.where(kept, values, np.inf), starts) for values in (lat, -lat, lon, -lon)]
+    nearest = np.argsort(away_km[starts + needed - 1], kind="stable")[: math.ceil(USERS * rows.size)]
+    signs = np.array([1.0, -1.0, 1.0, -1.0])
+    low = np.stack([values[nearest] for values in bounds], axis=1)
+    boxes = signs * np.minimum.accumulate(np.minimum(low, signs * np.array(box)), axis=0)
+    south, north, west, east = next((one for one in boxes[::-1] if max(_size_km(tuple(one))) <= CITY_KM), box)
+    return float(south), float(north), float(west), float(east)
+
+
+def suggest(
+    user: IntArray, lat: FloatArray, lon: FloatArray, step_m: FloatArray, names: Sequence[str] | None = None
+) -> Suggestion:
+    """Return a region with most of the positions of most users, and cells no finer than the movement between rows.
+
+    `user` has the number of the user of each row. `step_m` are the distances between consecutive rows of a user. Cells
+    have about the median of the positive ones, at least 100 m, and there are at most `MOST_CELLS`.
     """
     box = busy_box(lat, lon, SHARES[0])
     for share in SHARES[1:]:
@@ -109,15 +147,31 @@ def suggest(lat: FloatArray, lon: FloatArray, step_m: FloatArray) -> Suggestion:
         smaller = busy_box(lat, lon, share)
         if max(_size_km(smaller)) <= CITY_KM:
             box = smaller
-    south, north, west, east = _rounded(box)
-    width_km, height_km = _size_km((south, north, west, east))
+    south, north, west, east = _rounded(extended(box, user, lat, lon))
+    inside = (lat >= south) & (lat <= north) & (lon >= west) & (lon <= east)
+    users = user_shares(np.bincount(user, inside), np.bincount(user), names)
+    cell_m = _cell_m(_size_km((south, north, west, east)), step_m)
+    return Suggestion((south, north, west, east), float(inside.mean()), users, cell_m)
+
+
+def _cell_m(size_km: tuple[float, float], step_m: FloatArray) -> float:
+    """Return the size of the cells of a region in m."""
+    width_km, height_km = size_km
     moving = step_m[step_m > 0]
     wanted_m = float(np.median(moving)) if moving.size else 0.0
     coarsest_m = 1000 * min(width_km, height_km) / _FEWEST_CELLS
     finest_m = 1000 * math.sqrt(width_km * height_km / MOST_CELLS)
-    cell_m = max(min(max(wanted_m, _LEAST_CELL_M), coarsest_m), finest_m)
-    inside = (lat >= south) & (lat <= north) & (lon >= west) & (lon <= east)
-    return Suggestion((south, north, west, east), float(inside.mean()), _nice(cell_m))
+    return _nice(max(min(max(wanted_m, _LEAST_CELL_M), coarsest_m), finest_m))
+
+
+def _away_km(box: Box, lat: FloatArray, lon: FloatArray) -> FloatArray:
+    """Return the distance of each position from a box: the longer of those along the two axes."""
+    south, north, west, east = box
+    km_per_lon = KM_PER_DEGREE * math.cos(math.radians((south + north) / 2))
+    away: FloatArray = np.maximum(
+        np.maximum(south - lat, lat - north) * KM_PER_DEGREE, np.maximum(west - lon, lon - east) * km_per_lon
+    )
+    return np.maximum(away, 0.0)
 
 
 def _rounded(box: Box) -> Box:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from sim.components.wording import counted
-from sim.datasets.survey.survey import Irregular, Survey
+from sim.datasets.survey.survey import MOST_USERS, Irregular, Survey
+from sim.datasets.survey.user_shares import KEPT_SHARE, UserShares
 from sim.escaping import visible
 from sim.interfaces import IntArray
 from sim.world.grid import Grid
@@ -42,6 +43,8 @@ def remarks(survey: Survey, locations: Locations | None = None, *, default_posit
         yield from _default_position(survey)
     if survey.zeros:
         yield f"{counted(survey.zeros, 'row is', 'rows are')} at latitude 0 and longitude 0: probably missing positions"
+    if survey.kept is not None and survey.kept.losing:
+        yield _losing(survey.kept)
     if isinstance(locations, Grid) and survey.cells is not None:
         yield from _empty_lines(survey.cells.reshape(locations.rows, locations.cols))
 
@@ -67,6 +70,17 @@ def _users(irregular: Irregular) -> str:
     named = ", ".join(f"{visible(user, keep='')}: {rows:,}" for user, rows in irregular.most)
     more = ", ..." if irregular.users > len(irregular.most) else ""
     return f"{irregular.users:,} user{'s' if irregular.users > 1 else ''}; {named}{more}"
+
+
+def _losing(kept: UserShares) -> str:
+    named = ", ".join(
+        f"{visible(user, keep='')}: {1 - share:.0%}" for user, share in kept.lowest[:MOST_USERS] if share < KEPT_SHARE
+    )
+    more = ", ..." if kept.losing > MOST_USERS else ""
+    return (
+        f"{kept.losing:,} of {kept.users:,} user{'s' if kept.users > 1 else ''} lose more than {1 - KEPT_SHARE:.0%} of "
+        f"their rows, which are outside the region ({named}{more}): a place that they visit may be missing"
+    )
 
 
 def _default_position(survey: Survey) -> Iterator[str]:

@@ -13,6 +13,7 @@ from sim.datasets.importing import Box
 from sim.datasets.survey.batches import Batch, TraceReader
 from sim.datasets.survey.busy_region import Suggestion, suggest
 from sim.datasets.survey.row_sample import RowSample
+from sim.datasets.survey.user_shares import UserShares, user_shares
 from sim.interfaces import FloatArray, IntArray
 from sim.mobility.gaps import MAX_GAP_S
 from sim.mobility.recorded.stay_points import distances_m
@@ -76,6 +77,8 @@ class Survey:
     """Number of rows at latitude 0 and longitude 0."""
     cells: IntArray | None
     """Number of rows in each cell of the grid; None without a grid or positions."""
+    kept: UserShares | None
+    """Shares of the rows of each user in the grid; None without a grid or positions."""
     suggestion: Suggestion | None
 
     @property
@@ -115,6 +118,7 @@ class _Tally:
         self._low, self._high = np.full(3, np.inf), np.full(3, -np.inf)
         self._last = np.zeros((0, 3))  # time and position of the last row of each user, NaN before the first
         self._per_user = np.zeros((0, 4), dtype=np.int64)  # rows later, earlier, at the same time elsewhere, repeated
+        self._inside = np.zeros((0, 2), dtype=np.int64)  # rows in the grid and in total
         self._cells = None if locations is None else np.zeros(locations.n_cells, dtype=np.int64)
 
     def add(self, batch: Batch) -> None:
@@ -130,6 +134,8 @@ class _Tally:
         if self._cells is not None and self._grid is not None and self._reader.has_degrees:
             cells = self._grid.cell_of(batch.lat, batch.lon)
             self._cells += np.bincount(cells[cells >= 0], minlength=self._cells.size)
+            for column, users in enumerate((batch.user[cells >= 0], batch.user)):
+                self._inside[:, column] += np.bincount(users, minlength=len(self._inside))
 
     def _steps(self, batch: Batch, place: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return time and distance from the previous row of the user, NaN for the first row; count irregular rows."""
@@ -159,10 +165,12 @@ class _Tally:
             more = max(more, len(self._last))  # doubling keeps the total cost linear
             self._last = np.concatenate([self._last, np.full((more, 3), np.nan)])
             self._per_user = np.concatenate([self._per_user, np.zeros((more, 4), dtype=np.int64)])
+            self._inside = np.concatenate([self._inside, np.zeros((more, 2), dtype=np.int64)])
 
     def result(self) -> Survey:
         timed, degrees = self._reader.timed, self._reader.has_degrees
         user, lat, lon, step_s, step_m = self._sample.rows().T
+        names = list(self._reader.users)
         known_s = step_s[~np.isnan(step_s)]
         (first, south, west), (last, north, east) = self._low, self._high
         return Survey(
@@ -183,7 +191,12 @@ class _Tally:
             frequent=_most_frequent(user, lat, lon) if degrees and user.size else None,
             zeros=self._zeros,
             cells=self._cells if degrees else None,
-            suggestion=suggest(lat, lon, step_m[~np.isnan(step_m)]) if degrees and user.size else None,
+            kept=user_shares(self._inside[:, 0], self._inside[:, 1], names)
+            if degrees and self._cells is not None
+            else None,
+            suggestion=suggest(user.astype(np.int64), lat, lon, step_m[~np.isnan(step_m)], names)
+            if degrees and user.size
+            else None,
         )
 
     def _irregular(self) -> dict[str, Irregular]:

@@ -64,6 +64,8 @@ class Cost:
     """Whether users, queries and rows are estimated from a sample."""
     unmeasured: tuple[str, ...] = ()
     """Descriptions of parts of the scenario that could not be measured or checked."""
+    timed_out: bool = False
+    """Whether the time limit ended the measurements."""
     incomplete: bool = False
     """Whether the time of an LPPM is missing, so that `seconds` is a lower bound."""
     readings: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -192,6 +194,7 @@ def _cost(
         least_bytes=round(here + least_peak),
         approximate=not all(own.exact for own in people_of.values()),
         unmeasured=tuple(_unmeasured(collected, settings, rates, probes, unknown, limit_s)),
+        timed_out=collected.ending == "time",
         incomplete=not probes.keys() <= rates.keys(),
         readings=next(iter(prepared.values())).readings if prepared else {},
         exact=tuple(dict.fromkeys(task.lppm for task in work if task.is_exact)),

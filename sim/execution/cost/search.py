@@ -108,5 +108,6 @@ def _with_search(cost: Cost, searched: Cost, count: int) -> Cost:
         whole,
         least=least,
         unmeasured=(*whole.unmeasured, *missing),
+        timed_out=whole.timed_out or searched.timed_out,
         incomplete=whole.incomplete or searched.incomplete,
     )

@@ -26,6 +26,18 @@ _HINTS: dict[str, tuple[str, ...]] = {
 }
 """Words in other column names that are sufficient to suggest a column, but not to use it automatically."""
 
+
+class MissingColumns(InvalidValue):
+    """Columns that were not found. The message ends with the setting of a scenario that names them."""
+
+    def __init__(self, problem: str, remedy: str, guesses: Mapping[str, str]) -> None:
+        super().__init__(problem + remedy, code="no-such-column")
+        self.problem = problem
+        """The message without the remedy."""
+        self.guesses = guesses
+        """Likely columns by our names, NAME if there is none; empty if no name of a column helps."""
+
+
 _Choices = Sequence[tuple[str, ...]]
 """Alternatives, of which one is required with all its columns, such as lat and lon, or cell."""
 
@@ -54,12 +66,14 @@ def find_columns(header: Sequence[str], given: Mapping[str, str], *, degrees: bo
         else:
             result |= match
     if missing or not set(given.values()) <= set(header):
-        raise InvalidValue(_not_found(header, given, missing, degrees=degrees), code="no-such-column")
+        raise _not_found(header, given, missing, degrees=degrees)
     return result
 
 
-def _not_found(header: Sequence[str], given: Mapping[str, str], missing: Sequence[_Choices], *, degrees: bool) -> str:
-    """Return a message with all missing columns and the way to name them."""
+def _not_found(
+    header: Sequence[str], given: Mapping[str, str], missing: Sequence[_Choices], *, degrees: bool
+) -> MissingColumns:
+    """Return an error with all missing columns and the way to name them."""
     problems = [f"no column {column} for {name}" for name, column in given.items() if column not in header]
     nameable = list(missing)
     for choices in missing:
@@ -69,7 +83,9 @@ def _not_found(header: Sequence[str], given: Mapping[str, str], missing: Sequenc
             if _match(header, given, ("lat", "lon")):
                 # The grid is wrong, not the name of a column: do not suggest a column for the cell.
                 nameable.remove(choices)
-    return f"{'; '.join(problems)}; found {', '.join(header) or 'none'}{_remedy(header, given, nameable)}"
+    guesses = _guesses(header, given, nameable)
+    problem = f"{'; '.join(problems)}; found {', '.join(header) or 'none'}"
+    return MissingColumns(problem, _remedy(guesses), {name: column or "NAME" for name, column in guesses.items()})
 
 
 def _match(header: Sequence[str], given: Mapping[str, str], names: Sequence[str]) -> dict[str, str] | None:
@@ -84,8 +100,8 @@ def _match(header: Sequence[str], given: Mapping[str, str], names: Sequence[str]
     return {name: match[name] for name in names}
 
 
-def _remedy(header: Sequence[str], given: Mapping[str, str], missing: Sequence[_Choices]) -> str:
-    """Return the setting that names the missing columns, with the best guesses among the unused columns."""
+def _guesses(header: Sequence[str], given: Mapping[str, str], missing: Sequence[_Choices]) -> dict[str, str | None]:
+    """Return the best guesses of the missing columns among the unused ones."""
     known = {option for options in ACCEPTED.values() for option in options}
     unused = [column for column in header if column.lower().strip() not in known and column not in given.values()]
     named: dict[str, str | None] = {}
@@ -100,6 +116,11 @@ def _remedy(header: Sequence[str], given: Mapping[str, str], missing: Sequence[_
         best = next((guess for guess in guesses if None not in guess.values()), guesses[0])
         named |= best
         unused = [column for column in unused if column not in best.values()]
+    return named
+
+
+def _remedy(named: Mapping[str, str | None]) -> str:
+    """Return the setting of a scenario that names the missing columns."""
     if not named:
         return ""
     written = {name: column if column.isidentifier() else repr(column) for name, column in named.items() if column}

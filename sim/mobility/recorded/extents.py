@@ -48,7 +48,8 @@ def read_visits(file: Path) -> Visits:
     frame, named = load_columns(file, None, degrees=True)
     if "lat" not in named:
         raise InvalidValue(
-            "the file has cells without latitudes and longitudes, so the grid is unknown: replay it in a scenario",
+            f"{file}: the file has cells without latitudes and longitudes, so the grid is unknown: "
+            "replay it in a scenario",
             code="no-such-column",
         )
     lat, lon = (np.asarray(frame[named[name]].to_pandas().astype(float)) for name in ("lat", "lon"))

@@ -24,6 +24,7 @@ from sim.interfaces import BoolArray, FloatArray, IntArray
 from sim.mobility.recorded import exact
 from sim.mobility.recorded.columns import ACCEPTED, find_columns
 from sim.mobility.recorded.exact import LATEST_S
+from sim.mobility.recorded.importable import require_trace_file
 
 if TYPE_CHECKING:
     from sim.world.locations import Locations
@@ -163,6 +164,7 @@ def numeric_order(users: Sequence[str]) -> list[int]:
 def load_columns(path: Path, columns: Mapping[str, str] | None, *, degrees: bool) -> tuple[Columns, dict[str, str]]:
     """Read the required columns; return them with their names in the file by content."""
     given = dict(columns or {})
+    require_trace_file(path)
     if is_parquet(path):
         named = find_columns(pq.read_schema(path).names, given, degrees=degrees)
         table = pq.read_table(path, columns=list(dict.fromkeys(named.values())), partitioning=None)

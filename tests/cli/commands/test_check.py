@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import sim
+from sim.execution.cost.estimate import Cost
 from tests.support import QUERIES, ROOT, done
 
 SHIPPED = [*sorted((ROOT / "scenarios").rglob("*.yaml")), ROOT / "sim" / "scenario" / "template.yaml"]
@@ -27,6 +30,29 @@ def test_check_counts_and_times_without_writing(small: Path, monkeypatch: pytest
     assert timed.splitlines()[:-2] == untimed.splitlines()[:-1]
     assert "with 1 worker process on a free core" in done("check", small, "--limit", "600", "--workers", "1")
     assert [path.name for path in Path().iterdir()] == ["small.yaml"]
+
+
+def test_compiling_does_not_shorten_the_measurement(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    passed_s = 0.0
+    clock = SimpleNamespace(monotonic=lambda: passed_s, process_time=lambda: passed_s)
+    monkeypatch.setattr(sys.modules["sim.cli.commands.check"], "time", clock)
+
+    def compile_kernels() -> bool:
+        nonlocal passed_s
+        passed_s += 20.0
+        return True
+
+    limits: list[tuple[float, float]] = []
+
+    def estimate(*_: object, limit_s: float, started_s: float, **__: object) -> Cost:
+        limits.append((limit_s, started_s))
+        return Cost(points=1, users=1, simulations=1, queries=1, rows=1, seconds=None)
+
+    monkeypatch.setattr("sim.cli.kernels.load_kernels", compile_kernels)
+    monkeypatch.setattr("sim.execution.cost.search.estimate_with_search", estimate)
+    done("check", small)
+    done("check", small, "--limit", "3")
+    assert limits == [(10.0, 0.0), (3.0, 20.0)], "CPU time of the start, without that of compiling"
 
 
 def test_every_shipped_scenario_can_be_checked(monkeypatch: pytest.MonkeyPatch) -> None:

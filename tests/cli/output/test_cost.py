@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from dataclasses import replace
 from typing import Any
@@ -95,6 +96,9 @@ def test_partial_cost_reports_missing_parts(make_scenario: MakeScenario, capsys:
     assert "memory  about 1.2 GB " in out
     assert "CPU time  at least 16 s on one core, " in out
     assert "note  not measured: SP-Opt (not within 2.5 s)\n" in out
+    assert "--limit" not in out
+    print_cost(make_scenario(), dataclasses.replace(cost, timed_out=True))
+    assert "--limit SECONDS" in capsys.readouterr().out
     nothing = counts | {"users": 0, "queries": 0, "rows": 0}
     print_cost(make_scenario(), Cost(**nothing, seconds=None, unmeasured=("world",)))
     out = capsys.readouterr().out

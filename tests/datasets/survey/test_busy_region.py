@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.datasets.survey.busy_region import MOST_CELLS, busy_box, smallest_rectangle, suggest
+from sim.datasets.survey.busy_region import CITY_KM, MOST_CELLS, busy_box, smallest_rectangle, suggest
 from sim.interfaces import FloatArray, IntArray
 from sim.world.grids.region import RegionParameters
 
@@ -66,10 +66,12 @@ def test_a_region_of_two_cities_is_one_of_them_with_its_share() -> None:
     rng = np.random.default_rng(1)
     lat = np.concatenate([rng.normal(40, 0.05, 8500), rng.normal(31, 0.05, 1500)])
     lon = np.concatenate([rng.normal(116, 0.05, 8500), rng.normal(121, 0.05, 1500)])
-    suggestion = suggest(lat, lon, NO_STEPS)
+    suggestion = suggest(np.zeros(lat.size, dtype=np.int64), lat, lon, NO_STEPS)
     assert 39.5 < suggestion.box[0] < suggestion.box[1] < 40.5
-    assert 0.8 <= suggestion.share < 0.85
-    everywhere = suggest(rng.uniform(-60, 60, 1000), rng.uniform(-180, 180, 1000), NO_STEPS)
+    assert 0.8 <= suggestion.share <= 0.85
+    everywhere = suggest(
+        np.zeros(1000, dtype=np.int64), rng.uniform(-60, 60, 1000), rng.uniform(-180, 180, 1000), NO_STEPS
+    )
     assert everywhere.share >= 0.95, "no city has half of the rows"
 
 
@@ -78,7 +80,7 @@ def test_a_region_of_two_cities_is_one_of_them_with_its_share() -> None:
 def test_suggestions_are_valid_grids(step_m: float, spread: float) -> None:
     rng = np.random.default_rng(2)
     lat, lon = rng.normal(50, spread, 500), rng.normal(8, spread, 500)
-    suggestion = suggest(lat, lon, np.full(9, step_m))
+    suggestion = suggest(np.zeros(lat.size, dtype=np.int64), lat, lon, np.full(9, step_m))
     south, north, west, east = suggestion.box
     grid = RegionParameters(south=south, north=north, west=west, east=east, cell_m=suggestion.cell_m)
     assert grid.n_cells <= 1.1 * MOST_CELLS
@@ -91,5 +93,39 @@ def test_cells_follow_the_movement_between_rows() -> None:
     rng = np.random.default_rng(3)
     lat, lon = rng.uniform(50, 50.05, 5000), rng.uniform(8, 8.05, 5000)
     steps = np.concatenate([np.zeros(900), np.full(100, 280.0)])
-    assert suggest(lat, lon, steps).cell_m == 300.0
-    assert suggest(lat, lon, NO_STEPS).cell_m == 100.0
+    assert suggest(np.zeros(lat.size, dtype=np.int64), lat, lon, steps).cell_m == 300.0
+    assert suggest(np.zeros(lat.size, dtype=np.int64), lat, lon, NO_STEPS).cell_m == 100.0
+
+
+def test_a_region_keeps_the_places_of_each_user() -> None:
+    rng = np.random.default_rng(4)
+    user = np.repeat(np.arange(3), [9000, 9000, 1000])
+    lat, lon = rng.normal(45.75, 0.002, user.size), rng.normal(4.85, 0.002, user.size)
+    lat[-170:] += 0.05  # the second place of the last user, 0.9 % of all rows
+    lat[:30] += 3.0  # a journey, 0.3 % of the rows of the first user
+    suggestion = suggest(user, lat, lon, NO_STEPS, ["a", "b", "c"])
+    south, north, west, east = suggestion.box
+    inside = (lat >= south) & (lat <= north) & (lon >= west) & (lon <= east)
+    shares = np.array([inside[user == number].mean() for number in range(3)])
+    assert (shares > 0.95).all()
+    assert inside[-170:].mean() > 0.6
+    assert north < 46
+    assert dict(suggestion.users.lowest) == pytest.approx(dict(zip("abc", shares, strict=True)))
+    assert suggestion.users.losing == 0
+
+
+def test_rows_out_of_reach_do_not_prevent_that_a_region_is_extended() -> None:
+    rng = np.random.default_rng(5)
+    user = np.repeat(np.arange(2), [9000, 1000])
+    lat, lon = rng.normal(45.75, 0.002, user.size), rng.normal(4.85, 0.002, user.size)
+    lat[-300:] += 0.05
+    lat[-100:] += 3.0
+    suggestion = suggest(user, lat, lon, NO_STEPS)
+    south, north, _, _ = suggestion.box
+    assert south < 45.75
+    assert 45.8 < north < 46
+    assert max(suggestion.size_km) < CITY_KM
+    user_name, share = suggestion.users.lowest[0]
+    assert user_name == "1"
+    assert share == pytest.approx(0.88, abs=0.05)
+    assert suggestion.users.losing == (share < 0.9)
