@@ -13,8 +13,8 @@ from sim.storage.summary_rows import summarized
 
 def services(study: Study) -> Markup:
     """Return a table for each run whose scenario names services and that recorded queries."""
-    asked = [result for result in study.results if result.manifest.scenario.world.services]
-    return joined([_services(result) for result in asked if not summarized(result.manifest)])
+    with_services = [result for result in study.results if result.manifest.scenario.world.services]
+    return joined([_services(result) for result in with_services if not summarized(result.manifest)])
 
 
 def _services(result: Result) -> Markup:
