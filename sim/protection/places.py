@@ -31,6 +31,7 @@ class ReportedPlaces(NamedTuple):
 def reported_places(output: int, space: OutputSpace, locations: Locations) -> ReportedPlaces:
     """Return the places that an output reports.
 
+    >>> from sim.world.grid import Grid
     >>> locations = Grid.region(rows=1, cols=2, south=0.0, north=1.0, west=10.0, east=12.0)
     >>> reported_places(1, Cells(2), locations).place
     Place(lat=0.5, lon=11.5)

@@ -199,7 +199,7 @@ def finished(plain_kernels: None, tmp_path_factory: pytest.TempPathFactory) -> P
 @pytest.mark.parametrize(
     ("words", "function", "message"),
     [
-        ("check small.yaml --no-time", "sim.execution.cost.estimate.estimate", NOTHING),
+        ("check small.yaml --no-time", "sim.execution.cost.search.estimate_with_search", NOTHING),
         ("list", "sim.scenario.reference.listing", NOTHING),
         ("run small.yaml", "sim.storage.load.load", NOTHING),
         ("traces small.yaml -o x.csv", "sim.mobility.recorded.replay.write_csv", "the file may be incomplete"),

@@ -60,14 +60,14 @@ def test_remaps_and_likelihoods_are_those_of_the_matrix(case: tuple[EuclideanDis
     expected = RemappedChannel.optimal(matrix, prior, distance)
     base = exponential(distance, rate)
     assert isinstance(base, ScatteredExponentialChannel)
-    np.testing.assert_allclose(base.matrix(), matrix.matrix(), rtol=1e-11, atol=0)
+    np.testing.assert_allclose(base.matrix(), matrix.matrix(), rtol=1e-11, atol=1e-300)
     channel = remapped(base, prior, distance)
     assert isinstance(channel, PlanarRemappedChannel)
     assert base.remap(prior, distance).tolist() == expected.table.tolist()
     for cell in range(distance.n_cells):
         sources = base.single_remap(prior, distance).sources(cell)
         assert np.flatnonzero(sources).tolist() == np.flatnonzero(expected.table == cell).tolist()
-        np.testing.assert_allclose(channel.likelihood(cell), expected.likelihood(cell), rtol=1e-11, atol=0)
+        np.testing.assert_allclose(channel.likelihood(cell), expected.likelihood(cell), rtol=1e-11, atol=1e-300)
         np.testing.assert_allclose(channel.row(cell), expected.row(cell), rtol=1e-11, atol=1e-300)
     for seed in range(5):
         draws = [one.sample(seed % distance.n_cells, np.random.default_rng(seed)) for one in (channel, expected)]

@@ -24,6 +24,7 @@ MOST_PAIRS = 20_000_000
 def displaced(locations: Locations, displacements_km: FloatArray) -> IntArray:
     """Return the cell of each centre after each displacement, shape (n_cells, n_states); the nearest cell outside.
 
+    >>> from sim.world.grid import Grid
     >>> displaced(Grid.rectangle(rows=1, cols=3, width_km=3.0, height_km=1.0), np.array([[1.0, 0.0]])).tolist()
     [[1], [2], [2]]
     """

@@ -28,7 +28,7 @@ def ways(times_s: IntArray, cells: IntArray, locations: Locations) -> Iterator[t
     the same cell), gaps and the ends of the trace. A trip with too long a detour (see `DETOUR`) is split at the query
     farthest from its start.
 
-    >>> from sim.world.locations import Locations
+    >>> from sim.world.grid import Grid
     >>> line = Grid.rectangle(rows=1, cols=9, width_km=9, height_km=1)
     >>> list(ways(np.arange(10) * 300, np.array([4, 4, 5, 6, 6, 5, 3, 0, 5, 8]), line))
     [(1, 3), (4, 7), (7, 9)]

@@ -21,7 +21,8 @@ def test_shipped_traces_match_their_scenario(tmp_path: Path, monkeypatch: pytest
     assert out.read_bytes() == Path("scenarios/traces/checkins.csv").read_bytes()
 
 
-def test_traces_of_locations_have_their_positions() -> None:
+def test_traces_of_locations_have_their_positions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     points = [(37.70, -122.45), (37.78, -122.40), (37.75, -122.42)]
     Path("points.csv").write_text("lat,lon\n" + "".join(f"{lat},{lon}\n" for lat, lon in points))
     world = "world={locations: {kind: points, file: points.csv}}"

@@ -149,11 +149,12 @@ class Complete(Offset):
 @pytest.fixture
 def own_secret(make_scenario: MakeScenario, tmp_path: Path, monkeypatch: Any) -> Scenario:
     """A scenario with a custom design and a complete mechanism that have a secret, and one design without."""
-    (tmp_path / "own_secret.py").write_text(SECRET)
+    module = f"own_secret_{tmp_path.name}"  # a module is imported once per process
+    (tmp_path / f"{module}.py").write_text(SECRET)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("LPPM_SIM_ALLOW_CODE", str(tmp_path))
-    design = {"name": "own", "belief": "fixed_profile", "design": "own_secret:Offset"}
-    complete = {"name": "complete", "lppm": {"kind": "own_secret:Complete"}}
+    design = {"name": "own", "belief": "fixed_profile", "design": f"{module}:Offset"}
+    complete = {"name": "complete", "lppm": {"kind": f"{module}:Complete"}}
     return make_scenario(lppms=[design, complete, "SP-Exp"], attacks=ATTACKS, replications=1)
 
 
