@@ -100,7 +100,6 @@ COLUMNS: dict[str, dict[str, str]] = {
         "at_risk": "Number of users whose home is not known before this day and who are still observed.",
         "control_kind": "Knowledge of the control attack without any report: others or habits.",
         "control": "Success of the control attack.",
-        "control_by_hour": "Success of a guess without any report that knows the hour of the day.",
         "random": "Success of a random guess.",
         "users": "Number of users.",
     },
