@@ -65,6 +65,8 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(sim\.interfaces\.)?(FloatArray|IntArray|BoolArray|ArrayLike)"),
     # Fields of dataclasses whose names begin with an underscore.
     (r"py:.*", r"choosing\.Choice"),
+    # Beginnings of generic types that the parser of signatures splits at a comma.
+    (r"py:.*", r"Mapping\[str"),
     # Type variables.
     (r"py:.*", r"(sim\..*\.)?(T|ComponentT|ValueT|ParametersClass)"),
     # Values of literal types and defaults in signatures, for example Literal["csv"].
